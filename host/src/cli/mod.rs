@@ -1,0 +1,129 @@
+//! The command line: what a person or a script asks, one file per kind of question.
+
+mod check;
+mod demo;
+mod enqueue;
+pub(crate) mod exit;
+mod import;
+mod operate;
+mod print;
+mod retention;
+mod session;
+mod show;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use thiserror::Error as ThisError;
+
+use crate::config::Config;
+use session::Session;
+
+/// Leases payments from a PostgreSQL outbox and hands each to its rail.
+///
+/// Without a configured database every command takes --dev: a private, real PostgreSQL in the project's own folder.
+#[derive(Debug, Parser)]
+#[command(name = "railhost", version, after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The configuration file; rails are read from the folder `rails` beside it.
+    #[arg(long, global = true, env = "RAILHOST_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Use the private PostgreSQL of the development mode; it is started for this command and stopped after it.
+    #[arg(long, global = true)]
+    dev: bool,
+    /// Answer in JSON.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  railhost demo                                   see payments move through a PostgreSQL of its own
+  railhost --dev enqueue --file payments.csv      accept a file of payments, again if need be
+  railhost --dev status                           what waits, what is leased, what is parked
+  railhost --dev timeline 0198c5a2-...            where is this payment?
+  railhost --dev pause mock --by ada --why 'float is low'
+
+Exit codes: 0 done, 3 gaps found, 64 wrong arguments or configuration, 65 some lines refused,
+66 no such payment, 69 PostgreSQL not available or not migrated, 77 refused as things stand, 1 anything else.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show payments moving through a private PostgreSQL, and what to try next.
+    Demo(demo::Demo),
+    /// Bring the database's schema up to date and tell it what the rails' files say.
+    Migrate,
+    /// Accept one payment, or a CSV or JSON-lines file of them.
+    Enqueue(enqueue::Enqueue),
+    /// The queue per rail and in total, and what needs a person.
+    Status,
+    /// Everything that happened to one payment.
+    Timeline(show::Timeline),
+    /// Prove that no number of any stream is missing.
+    Gaps(show::Gaps),
+    /// Stop new disbursements on a rail; what may have left is still asked about.
+    Pause(operate::Rail),
+    /// End a pause.
+    Resume(operate::Rail),
+    /// Refuse a participant's new payments and hold back its waiting ones.
+    Suspend(operate::Participant),
+    /// End a suspension.
+    Reinstate(operate::Participant),
+    /// Create months of history ahead; export, detach and drop the ones past their time.
+    Retention(retention::Run),
+    /// Check configuration, database and schema without changing anything.
+    Check,
+}
+
+/// Who acts, and why; kept with the act for ever.
+#[derive(Debug, Args)]
+struct Signature {
+    /// Who acts.
+    #[arg(long, env = "USER")]
+    by: String,
+    /// Why.
+    #[arg(long)]
+    why: String,
+}
+
+/// An argument that only a look at the configuration or the input could refuse.
+#[derive(Debug, ThisError)]
+#[error("{0}")]
+pub(crate) struct BadArgument(String);
+
+const CONFIG_DEFAULT: &str = "config/development.toml";
+
+pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let asked_for = arguments.config.is_some();
+    let file = arguments.config.unwrap_or_else(|| CONFIG_DEFAULT.into());
+    let config = Config::load(&file, asked_for)?;
+    let dev = arguments.dev || matches!(arguments.command, Command::Demo(_));
+    let session = Session::open(config, dev, arguments.json).await?;
+    let answer = tokio::select! {
+        answer = session.answer(arguments.command) => answer,
+        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+    };
+    session.close().await?;
+    answer
+}
+
+impl Session {
+    async fn answer(&self, command: Command) -> anyhow::Result<ExitCode> {
+        match command {
+            Command::Demo(demo) => demo.run(self).await,
+            Command::Migrate => self.migrate().await,
+            Command::Enqueue(enqueue) => enqueue.run(self).await,
+            Command::Status => show::status(self).await,
+            Command::Timeline(timeline) => timeline.run(self).await,
+            Command::Gaps(gaps) => gaps.run(self).await,
+            Command::Pause(rail) => rail.pause(self).await,
+            Command::Resume(rail) => rail.resume(self).await,
+            Command::Suspend(participant) => participant.suspend(self).await,
+            Command::Reinstate(participant) => participant.reinstate(self).await,
+            Command::Retention(retention) => retention.run(self).await,
+            Command::Check => check::run(self).await,
+        }
+    }
+}

@@ -1,0 +1,86 @@
+use std::process::ExitCode;
+
+use clap::Args;
+use indicatif::ProgressBar;
+use railhost::outbox::operate::{Operator, Reason};
+use serde_json::json;
+
+use super::Signature;
+use super::session::Session;
+
+#[derive(Debug, Args)]
+pub(super) struct Rail {
+    /// The rail's name, as in config/rails.
+    rail: String,
+    #[command(flatten)]
+    signature: Signature,
+}
+
+impl Rail {
+    pub(super) async fn pause(self, session: &Session) -> anyhow::Result<ExitCode> {
+        session.know_rail(&self.rail)?;
+        Operator::new(session.database()).pause_rail(&self.rail, &self.signature.into()).await?;
+        done(session, "paused", &self.rail, 0)
+    }
+
+    pub(super) async fn resume(self, session: &Session) -> anyhow::Result<ExitCode> {
+        session.know_rail(&self.rail)?;
+        Operator::new(session.database()).resume_rail(&self.rail, &self.signature.into()).await?;
+        done(session, "resumed", &self.rail, 0)
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Participant {
+    /// The participant's id.
+    participant: String,
+    #[command(flatten)]
+    signature: Signature,
+}
+
+impl Participant {
+    pub(super) async fn suspend(self, session: &Session) -> anyhow::Result<ExitCode> {
+        let operator = Operator::new(session.database());
+        operator.suspend_participant(&self.participant, &self.signature.into()).await?;
+        done(session, "suspended", &self.participant, move_parked(&operator).await?)
+    }
+
+    pub(super) async fn reinstate(self, session: &Session) -> anyhow::Result<ExitCode> {
+        let operator = Operator::new(session.database());
+        operator.reinstate_participant(&self.participant, &self.signature.into()).await?;
+        done(session, "reinstated", &self.participant, move_parked(&operator).await?)
+    }
+}
+
+/// The switch is thrown; this moves the waiting rows out of the claim's way, or back.
+async fn move_parked(operator: &Operator) -> anyhow::Result<i64> {
+    let progress = ProgressBar::new_spinner().with_message("moving waiting payments");
+    let mut moved = 0;
+    loop {
+        match operator.reconcile_parking().await? {
+            0 => break,
+            rows => moved += i64::from(rows),
+        }
+        progress.set_position(moved.unsigned_abs());
+        progress.tick();
+    }
+    progress.finish_and_clear();
+    Ok(moved)
+}
+
+fn done(session: &Session, act: &str, target: &str, moved: i64) -> anyhow::Result<ExitCode> {
+    if session.json {
+        println!("{}", json!({ "act": act, "target": target, "payments_moved": moved }));
+    } else if moved > 0 {
+        println!("{target} is {act}; {moved} waiting payment(s) moved.");
+    } else {
+        println!("{target} is {act}.");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl From<Signature> for Reason {
+    fn from(signature: Signature) -> Self {
+        Self { by: signature.by, why: signature.why }
+    }
+}

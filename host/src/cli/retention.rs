@@ -1,0 +1,123 @@
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use futures_util::TryStreamExt;
+use indicatif::{ProgressBar, ProgressStyle};
+use railhost::outbox::retain::{Month, Retention};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::print::{say, table};
+use super::session::Session;
+
+#[derive(Debug, Args)]
+pub(super) struct Run {
+    /// Only show the months and what keeps each of them.
+    #[arg(long)]
+    dry_run: bool,
+    /// Where the exports go; retention.export_folder of the configuration where it is not given.
+    #[arg(long, value_name = "FOLDER")]
+    export: Option<PathBuf>,
+}
+
+impl Run {
+    pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
+        let settings = &session.config.retention;
+        let folder = self.export.as_ref().unwrap_or(&settings.export_folder);
+        let retention = Retention::new(session.database(), settings.attempts_days);
+        let mut made = 0;
+        let mut retired = Vec::new();
+        if !self.dry_run {
+            made = retention.create_ahead(settings.months_ahead).await?;
+            for month in retention.months().await? {
+                if month.obstacle.is_none() {
+                    retire(&retention, &month, folder).await.with_context(|| month.partition_name.clone())?;
+                    retired.push(month.partition_name);
+                }
+            }
+        }
+        let months = retention.months().await?;
+        if session.json {
+            println!("{}", json!({ "months_made": made, "retired": retired, "months": months }));
+        } else {
+            println!("{made} month(s) made ahead, {} retired. What is kept:", retired.len());
+            print!(
+                "{}",
+                table(
+                    &["month", "from", "until", "why it stays"],
+                    &months.iter().map(row).collect::<Vec<_>>()
+                )
+            );
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// In the only order that loses nothing: out to a file, verdicts to the permanent record, then away. Each step notes
+/// that it is done, so that an interrupted run takes up where it was.
+async fn retire(retention: &Retention, month: &Month, folder: &Path) -> anyhow::Result<()> {
+    if month.exported_at.is_none() {
+        export(retention, month, folder).await?;
+    }
+    let progress = bar(&format!("{}: copying verdicts", month.partition_name));
+    if month.detached_at.is_none() {
+        loop {
+            match retention.copy_verdicts(month).await? {
+                0 => break,
+                rows => progress.inc(u64::from(rows.unsigned_abs())),
+            }
+        }
+    }
+    progress.finish_and_clear();
+    retention.detach_and_drop(month).await?;
+    Ok(())
+}
+
+async fn export(retention: &Retention, month: &Month, folder: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let path = folder.join(format!("{}.jsonl", month.partition_name));
+    let partial = path.with_extension("jsonl.partial");
+    let mut file = BufWriter::new(
+        File::create(&partial).with_context(|| format!("cannot write {}", partial.display()))?,
+    );
+    let mut digest = Sha256::new();
+    let mut rows = 0_i64;
+    let progress = bar(&format!("{}: exporting", month.partition_name));
+    let mut lines = pin!(retention.rows(month));
+    while let Some(mut line) = lines.try_next().await? {
+        line.push('\n');
+        digest.update(&line);
+        file.write_all(line.as_bytes())?;
+        rows += 1;
+        progress.inc(1);
+    }
+    // On disk under its final name before the database hears of it.
+    file.into_inner().map_err(|error| error.into_error())?.sync_all()?;
+    fs::rename(&partial, &path)?;
+    File::open(folder)?.sync_all()?;
+    progress.finish_and_clear();
+    let sha256: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    retention.note_export(month, rows, &sha256).await?;
+    say(&format!("{} rows exported to {} (SHA-256 {sha256}).", rows, path.display()));
+    Ok(())
+}
+
+fn bar(what: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} {human_pos} rows, {per_sec}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::no_length().with_style(style).with_message(what.to_owned())
+}
+
+fn row(month: &Month) -> Vec<String> {
+    vec![
+        month.partition_name.clone(),
+        month.from_at.format("%F").to_string(),
+        month.until_at.format("%F").to_string(),
+        month.obstacle.clone().unwrap_or_else(|| "ready to go".to_owned()),
+    ]
+}

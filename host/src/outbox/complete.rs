@@ -1,0 +1,229 @@
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::Error;
+use super::lease::{Executor, Held};
+
+/// What a holder may say of its attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum State {
+    Dispatched,
+    Failed,
+    Retryable,
+}
+
+impl State {
+    fn as_sql(self) -> &'static str {
+        match self {
+            Self::Dispatched => "DISPATCHED",
+            Self::Failed => "FAILED",
+            Self::Retryable => "RETRYABLE",
+        }
+    }
+}
+
+/// What is known of the money after an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MoneyMoved {
+    Yes,
+    No,
+    Unknown,
+}
+
+impl MoneyMoved {
+    fn as_sql(self) -> &'static str {
+        match self {
+            Self::Yes => "yes",
+            Self::No => "no",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// The outcome of one attempt. Text may come from a guest or a rail: it is made safe for the database on the way there.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub state: State,
+    pub money_moved: Option<MoneyMoved>,
+    /// `None` leaves the past as settled as it was, `Some(false)` says that a query allowed sending again.
+    pub unsettled: Option<bool>,
+    pub rail_reference: Option<String>,
+    pub rail_code: Option<String>,
+    pub error_code: Option<String>,
+    pub error_message: Option<String>,
+    pub latency_ms: Option<i32>,
+    pub retry_delay_seconds: Option<f64>,
+    pub adapter_digest: Option<[u8; 32]>,
+}
+
+impl Outcome {
+    pub fn new(state: State) -> Self {
+        Self {
+            state,
+            money_moved: None,
+            unsettled: None,
+            rail_reference: None,
+            rail_code: None,
+            error_code: None,
+            error_message: None,
+            latency_ms: None,
+            retry_delay_seconds: None,
+            adapter_digest: None,
+        }
+    }
+}
+
+/// A lease and how it ended.
+#[derive(Clone, Debug)]
+pub struct Completion {
+    pub held: Held,
+    pub outcome: Outcome,
+}
+
+/// The row in the history that a completion left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completed {
+    pub outbox_id: Uuid,
+    pub attempt_no: i32,
+    /// May be `FAILED` where `RETRYABLE` was said: the ceiling.
+    pub state: String,
+    /// This token had completed before; its first answer was lost on the way.
+    pub repeated: bool,
+}
+
+#[derive(sqlx::FromRow)]
+struct Answer {
+    outbox_id: Uuid,
+    attempt_no: Option<i32>,
+    state: Option<String>,
+    repeated: bool,
+    refusal: Option<String>,
+    refusal_detail: Option<String>,
+}
+
+const SHORT_TEXT_CHARS_MAX: usize = 256;
+const MESSAGE_CHARS_MAX: usize = 2000;
+
+impl Executor {
+    /// Ends one lease.
+    pub async fn complete(&self, completion: &Completion) -> Result<Completed, Error> {
+        let mut answers = self.complete_batch(std::slice::from_ref(completion)).await?;
+        answers.pop().unwrap_or_else(|| Err(Error::Schema("complete gave no answer".to_owned())))
+    }
+
+    /// Ends many leases, answering in input order. A lost lease is its row's answer. A batch that the database refuses
+    /// for the sake of one row is halved until that row stands alone. An `Err` of the whole means that nobody knows which
+    /// were written: call again with the same tokens, which are recognised.
+    pub async fn complete_batch(
+        &self,
+        completions: &[Completion],
+    ) -> Result<Vec<Result<Completed, Error>>, Error> {
+        let mut answers = Vec::with_capacity(completions.len());
+        let mut waiting = if completions.is_empty() { Vec::new() } else { vec![completions] };
+        while let Some(part) = waiting.pop() {
+            match self.send(part).await {
+                Ok(rows) if rows.len() == part.len() => answers.extend(rows.into_iter().map(Answer::judge)),
+                Ok(rows) => {
+                    return Err(Error::Schema(format!(
+                        "{} rows were answered with {}",
+                        part.len(),
+                        rows.len()
+                    )));
+                }
+                Err(error) if error.is_of_one_row() && part.len() > 1 => {
+                    let (first, second) = part.split_at(part.len() / 2);
+                    waiting.push(second);
+                    waiting.push(first);
+                }
+                Err(error) if error.is_of_one_row() => answers.push(Err(error)),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn send(&self, completions: &[Completion]) -> Result<Vec<Answer>, Error> {
+        let outcomes = || completions.iter().map(|completion| &completion.outcome);
+        let rows = sqlx::query_as(
+            "select outbox_id, attempt_no, state, repeated, refusal, refusal_detail
+               from symphony.complete_outbox_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+              order by ordinal",
+        )
+        .bind(&self.worker_id)
+        .bind(completions.iter().map(|completion| completion.held.outbox_id).collect::<Vec<_>>())
+        .bind(completions.iter().map(|completion| completion.held.lease_token).collect::<Vec<_>>())
+        .bind(outcomes().map(|outcome| outcome.state.as_sql()).collect::<Vec<_>>())
+        .bind(
+            outcomes()
+                .map(|outcome| clean(&outcome.rail_reference, SHORT_TEXT_CHARS_MAX))
+                .collect::<Vec<_>>(),
+        )
+        .bind(outcomes().map(|outcome| clean(&outcome.rail_code, SHORT_TEXT_CHARS_MAX)).collect::<Vec<_>>())
+        .bind(outcomes().map(|outcome| clean(&outcome.error_code, SHORT_TEXT_CHARS_MAX)).collect::<Vec<_>>())
+        .bind(outcomes().map(|outcome| clean(&outcome.error_message, MESSAGE_CHARS_MAX)).collect::<Vec<_>>())
+        .bind(outcomes().map(|outcome| outcome.latency_ms).collect::<Vec<_>>())
+        .bind(outcomes().map(|outcome| outcome.retry_delay_seconds).collect::<Vec<_>>())
+        .bind(outcomes().map(|outcome| outcome.money_moved.map(MoneyMoved::as_sql)).collect::<Vec<_>>())
+        .bind(outcomes().map(|outcome| outcome.unsettled).collect::<Vec<_>>())
+        .bind(outcomes().map(|outcome| outcome.adapter_digest.map(Vec::from)).collect::<Vec<_>>())
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows)
+    }
+
+    /// Keeps what was heard after the lease was lost; `false` if this lease had spoken already.
+    pub async fn record_late_answer(&self, completion: &Completion) -> Result<bool, Error> {
+        let outcome = &completion.outcome;
+        let money_moved = outcome.money_moved.unwrap_or(match outcome.state {
+            State::Dispatched => MoneyMoved::Yes,
+            State::Failed | State::Retryable => MoneyMoved::Unknown,
+        });
+        let first = sqlx::query_scalar(
+            "select symphony.record_late_answer($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+        )
+        .bind(completion.held.outbox_id)
+        .bind(completion.held.lease_token)
+        .bind(&self.worker_id)
+        .bind(outcome.state.as_sql())
+        .bind(clean(&outcome.rail_reference, SHORT_TEXT_CHARS_MAX))
+        .bind(clean(&outcome.rail_code, SHORT_TEXT_CHARS_MAX))
+        .bind(clean(&outcome.error_code, SHORT_TEXT_CHARS_MAX))
+        .bind(clean(&outcome.error_message, MESSAGE_CHARS_MAX))
+        .bind(outcome.latency_ms)
+        .bind(money_moved.as_sql())
+        .bind(outcome.adapter_digest.map(Vec::from))
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(first)
+    }
+}
+
+impl Answer {
+    fn judge(self) -> Result<Completed, Error> {
+        match (self.refusal, self.attempt_no, self.state) {
+            (Some(code), ..) => Err(Error::of(&code, self.refusal_detail.unwrap_or_default())),
+            (None, Some(attempt_no), Some(state)) => {
+                Ok(Completed { outbox_id: self.outbox_id, attempt_no, state, repeated: self.repeated })
+            }
+            _ => Err(Error::Schema("complete answered neither an attempt nor a refusal".to_owned())),
+        }
+    }
+}
+
+/// PostgreSQL's text holds no NUL, and a guest's message must not fill the history.
+fn clean(text: &Option<String>, chars_max: usize) -> Option<String> {
+    text.as_ref().map(|text| text.chars().filter(|&c| c != '\0').take(chars_max).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_of_a_guest_loses_its_nuls_and_its_surplus() {
+        assert_eq!(clean(&Some("a\0b\0c".to_owned()), 2), Some("ab".to_owned()));
+        assert_eq!(clean(&None, 2), None);
+    }
+}

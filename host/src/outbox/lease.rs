@@ -1,0 +1,196 @@
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+use sqlx::PgPool;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use super::{Database, Error, Role};
+
+/// A payment that is ours until `lease_expires_at`, under `lease_token`.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub struct Lease {
+    pub outbox_id: Uuid,
+    pub instruction_id: String,
+    pub participant_id: String,
+    pub sequence_id: i64,
+    pub idempotency_key: String,
+    pub rail_type: String,
+    #[sqlx(json)]
+    pub payload: Value,
+    pub attempt_count: i32,
+    /// The highest of a claim, less a margin, is the next claim's `after`.
+    pub next_attempt_at: DateTime<Utc>,
+    pub created_at: DateTime<Utc>,
+    pub claimed_at: DateTime<Utc>,
+    pub lease_token: Uuid,
+    /// By the database's clock. A holder measures its own time from before it sent the claim.
+    pub lease_expires_at: DateTime<Utc>,
+    /// The money may have moved already: ask, do not send.
+    pub unsettled: bool,
+    pub handed_over_at: Option<DateTime<Utc>>,
+    /// What was heard of this payment so far, for one that has a past.
+    pub past: Option<Json<Value>>,
+}
+
+/// Names a lease in the calls of its holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub outbox_id: Uuid,
+    pub lease_token: Uuid,
+}
+
+/// A rail that has room, and how much.
+#[derive(Clone, Debug)]
+pub struct Room {
+    pub rail_type: String,
+    pub limit: i32,
+    pub lease_seconds: f64,
+    /// Rows due before this were seen finished and are not looked at. `None` is a full sweep, due every second.
+    pub after: Option<DateTime<Utc>>,
+}
+
+/// An expired lease that was ended, and the number of the attempt that says so.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub struct Repaired {
+    pub outbox_id: Uuid,
+    pub attempt_no: i32,
+}
+
+/// May claim, complete, repair, extend, release, record. One per process start: the worker's name is part of the fence.
+#[derive(Clone, Debug)]
+pub struct Executor {
+    pub(super) pool: PgPool,
+    pub(super) worker_id: String,
+}
+
+impl Executor {
+    pub fn new(database: &Database, worker_id: impl Into<String>, connections_max: u32) -> Self {
+        Self { pool: database.pool(Role::Executor, connections_max), worker_id: worker_id.into() }
+    }
+
+    pub fn worker_id(&self) -> &str {
+        &self.worker_id
+    }
+
+    /// Leases due rows of any rail.
+    pub async fn claim_any(&self, rows_max: i32, lease_seconds: f64) -> Result<Vec<Lease>, Error> {
+        let leases = sqlx::query_as("select * from symphony.claim_outbox_batch($1, $2, $3)")
+            .bind(rows_max)
+            .bind(&self.worker_id)
+            .bind(lease_seconds)
+            .fetch_all(&self.pool)
+            .await?;
+        Ok(leases)
+    }
+
+    /// Leases due rows of the rails that have room, and takes over at most `takeovers_max` expired leases per rail.
+    pub async fn claim(
+        &self,
+        rows_max: i32,
+        rooms: &[Room],
+        takeovers_max: i32,
+    ) -> Result<Vec<Lease>, Error> {
+        let Some(default_lease_seconds) = rooms.first().map(|room| room.lease_seconds) else {
+            return Ok(Vec::new());
+        };
+        let leases =
+            sqlx::query_as("select * from symphony.claim_outbox_batch($1, $2, $3, $4, $5, $6, $7, $8)")
+                .bind(rows_max)
+                .bind(&self.worker_id)
+                .bind(default_lease_seconds)
+                .bind(rooms.iter().map(|room| room.rail_type.as_str()).collect::<Vec<_>>())
+                .bind(rooms.iter().map(|room| room.limit).collect::<Vec<_>>())
+                .bind(rooms.iter().map(|room| room.lease_seconds).collect::<Vec<_>>())
+                .bind(rooms.iter().map(|room| room.after).collect::<Vec<_>>())
+                .bind(takeovers_max)
+                .fetch_all(&self.pool)
+                .await?;
+        Ok(leases)
+    }
+
+    /// Ends expired leases, whoever held them.
+    pub async fn repair(&self, rows_max: i32) -> Result<Vec<Repaired>, Error> {
+        let repaired =
+            sqlx::query_as("select outbox_id, attempt_no from symphony.repair_expired_leases($1, $2)")
+                .bind(rows_max)
+                .bind(&self.worker_id)
+                .fetch_all(&self.pool)
+                .await?;
+        Ok(repaired)
+    }
+
+    /// Prolongs leases; the answer has those that are still ours, with their new expiry.
+    pub async fn extend(
+        &self,
+        held: &[Held],
+        lease_seconds: f64,
+    ) -> Result<Vec<(Uuid, DateTime<Utc>)>, Error> {
+        let (ids, tokens) = columns(held);
+        let extended = sqlx::query_as(
+            "select outbox_id, lease_expires_at from symphony.extend_outbox_leases($1, $2, $3, $4)",
+        )
+        .bind(&self.worker_id)
+        .bind(ids)
+        .bind(tokens)
+        .bind(lease_seconds)
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(extended)
+    }
+
+    /// Hands back rows that were never given to a rail; the answer has those that went back.
+    pub async fn release(&self, held: &[Held]) -> Result<Vec<Uuid>, Error> {
+        let (ids, tokens) = columns(held);
+        let released = sqlx::query_scalar("select outbox_id from symphony.release_outbox_leases($1, $2, $3)")
+            .bind(&self.worker_id)
+            .bind(ids)
+            .bind(tokens)
+            .fetch_all(&self.pool)
+            .await?;
+        Ok(released)
+    }
+
+    /// Commits the hand-over marks; what is missing from the answer must not be sent.
+    pub async fn mark_handed_over(&self, held: &[Held]) -> Result<Vec<Uuid>, Error> {
+        let (ids, tokens) = columns(held);
+        let marked = sqlx::query_scalar("select outbox_id from symphony.mark_handed_over($1, $2, $3)")
+            .bind(&self.worker_id)
+            .bind(ids)
+            .bind(tokens)
+            .fetch_all(&self.pool)
+            .await?;
+        Ok(marked)
+    }
+
+    /// When the next scheduled row of these rails falls due.
+    pub async fn next_due_at(&self, rails: &[String]) -> Result<Option<DateTime<Utc>>, Error> {
+        Ok(sqlx::query_scalar("select symphony.next_due_at($1)").bind(rails).fetch_one(&self.pool).await?)
+    }
+
+    /// Says that this host lives, what it serves, and whether it is going to sleep (enqueue rings only for sleepers).
+    pub async fn report(&self, rails: &[String], asleep: bool) -> Result<(), Error> {
+        sqlx::query("select symphony.report_host($1, $2, $3)")
+            .bind(&self.worker_id)
+            .bind(rails)
+            .bind(asleep)
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
+    /// Takes this host off the list of those that serve.
+    pub async fn retire(&self) -> Result<(), Error> {
+        sqlx::query("select symphony.retire_host($1)").bind(&self.worker_id).execute(&self.pool).await?;
+        Ok(())
+    }
+}
+
+fn columns(held: &[Held]) -> (Vec<Uuid>, Vec<Uuid>) {
+    held.iter().map(|lease| (lease.outbox_id, lease.lease_token)).unzip()
+}
+
+impl Lease {
+    pub fn held(&self) -> Held {
+        Held { outbox_id: self.outbox_id, lease_token: self.lease_token }
+    }
+}

@@ -1,0 +1,134 @@
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use super::{Database, Error, Role};
+
+const PARKING_ROWS_PER_CALL: i32 = 10_000;
+
+/// Who acts, and why. Kept with every act.
+#[derive(Clone, Debug)]
+pub struct Reason {
+    pub by: String,
+    pub why: String,
+}
+
+/// What the database must know of a rail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RailFacts {
+    pub rail_type: String,
+    pub deduplicates: bool,
+    pub hand_over_marks: bool,
+    pub sla_seconds: Option<i32>,
+    /// Requests per second and burst, for all hosts together.
+    pub rate: Option<(i32, i32)>,
+}
+
+/// May pause, suspend, reissue, resolve.
+#[derive(Clone, Debug)]
+pub struct Operator {
+    pool: PgPool,
+}
+
+impl Operator {
+    pub fn new(database: &Database) -> Self {
+        Self { pool: database.pool(Role::Operator, 2) }
+    }
+
+    pub async fn pause_rail(&self, rail_type: &str, reason: &Reason) -> Result<(), Error> {
+        self.act("select symphony.pause_rail($1, $2, $3)", rail_type, reason).await
+    }
+
+    pub async fn resume_rail(&self, rail_type: &str, reason: &Reason) -> Result<(), Error> {
+        self.act("select symphony.resume_rail($1, $2, $3)", rail_type, reason).await
+    }
+
+    pub async fn suspend_participant(&self, participant_id: &str, reason: &Reason) -> Result<(), Error> {
+        self.act("select symphony.suspend_participant($1, $2, $3)", participant_id, reason).await
+    }
+
+    pub async fn reinstate_participant(&self, participant_id: &str, reason: &Reason) -> Result<(), Error> {
+        self.act("select symphony.reinstate_participant($1, $2, $3)", participant_id, reason).await
+    }
+
+    pub async fn order_strictly(
+        &self,
+        participant_id: &str,
+        strict: bool,
+        reason: &Reason,
+    ) -> Result<(), Error> {
+        sqlx::query("select symphony.set_strict_order($1, $2, $3, $4)")
+            .bind(participant_id)
+            .bind(strict)
+            .bind(&reason.by)
+            .bind(&reason.why)
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
+    /// Tells the database what the rail's configuration says; writes nothing where nothing changed.
+    pub async fn configure_rail(&self, rail: &RailFacts, reason: &Reason) -> Result<(), Error> {
+        sqlx::query("select symphony.configure_rail($1, $2, $3, $4, $5, $6, $7, $8)")
+            .bind(&rail.rail_type)
+            .bind(rail.deduplicates)
+            .bind(rail.hand_over_marks)
+            .bind(rail.sla_seconds)
+            .bind(rail.rate.map(|(per_second, _)| per_second))
+            .bind(rail.rate.map(|(_, burst)| burst))
+            .bind(&reason.by)
+            .bind(&reason.why)
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
+    /// Moves parked rows in line with the switches, a bounded number; 0 when all is in line.
+    pub async fn reconcile_parking(&self) -> Result<i32, Error> {
+        Ok(sqlx::query_scalar("select symphony.reconcile_parking($1)")
+            .bind(PARKING_ROWS_PER_CALL)
+            .fetch_one(&self.pool)
+            .await?)
+    }
+
+    /// A new payment in place of one that failed without moving money: its id and number.
+    pub async fn reissue(
+        &self,
+        predecessor: Uuid,
+        instruction_id: &str,
+        idempotency_key: &str,
+        reason: &Reason,
+    ) -> Result<(Uuid, i64), Error> {
+        Ok(sqlx::query_as("select outbox_id, sequence_id from symphony.reissue_payment($1, $2, $3, $4, $5)")
+            .bind(predecessor)
+            .bind(instruction_id)
+            .bind(idempotency_key)
+            .bind(&reason.by)
+            .bind(&reason.why)
+            .fetch_one(&self.pool)
+            .await?)
+    }
+
+    /// A person's finding on a payment whose outcome the rail left open.
+    pub async fn resolve(
+        &self,
+        payment: Uuid,
+        money_moved: bool,
+        reason: &Reason,
+        evidence: &str,
+    ) -> Result<(), Error> {
+        sqlx::query("select symphony.resolve_payment($1, $2, $3, $4, $5)")
+            .bind(payment)
+            .bind(if money_moved { "yes" } else { "no" })
+            .bind(&reason.by)
+            .bind(&reason.why)
+            .bind(evidence)
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
+    async fn act(&self, call: &'static str, target: &str, reason: &Reason) -> Result<(), Error> {
+        sqlx::query(call).bind(target).bind(&reason.by).bind(&reason.why).execute(&self.pool).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+use std::time::Duration;
+
+use sqlx::postgres::PgListener;
+
+use super::{Database, Error, Role};
+
+const CHANNEL: &str = "outbox_pending";
+const RECONNECT_PAUSE_FIRST: Duration = Duration::from_millis(100);
+const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// Why the listener returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bell {
+    /// Somebody enqueued while a host slept.
+    Rang,
+    /// The connection was lost and is back. Bells may have been missed in between, so look at the queue.
+    Reconnected,
+}
+
+/// Hears the doorbell on a connection of its own, apart from every pool: LISTEN belongs to a session, and a pooler in
+/// transaction mode would lose it.
+#[derive(Debug)]
+pub struct Doorbell {
+    database: Database,
+    listener: Option<PgListener>,
+}
+
+impl Doorbell {
+    /// Registers first: a look at the queue after this returns misses nothing that comes later.
+    pub async fn listen(database: &Database) -> Result<Self, Error> {
+        let mut bell = Self { database: database.clone(), listener: None };
+        bell.listener = Some(bell.connect().await?);
+        Ok(bell)
+    }
+
+    /// Waits for the next bell, reconnecting for as long as it takes. Safe to cancel.
+    pub async fn wait(&mut self) -> Bell {
+        let mut pause = RECONNECT_PAUSE_FIRST;
+        loop {
+            if let Some(listener) = &mut self.listener {
+                match listener.try_recv().await {
+                    Ok(Some(_)) => return Bell::Rang,
+                    Ok(None) => tracing::info!("doorbell connection closed, reconnecting"),
+                    Err(error) => tracing::info!(%error, "doorbell connection lost, reconnecting"),
+                }
+                self.listener = None;
+            }
+            match self.connect().await {
+                Ok(listener) => {
+                    self.listener = Some(listener);
+                    return Bell::Reconnected;
+                }
+                Err(error) => {
+                    tracing::debug!(%error, pause_ms = pause.as_millis(), "doorbell cannot reconnect yet");
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(RECONNECT_PAUSE_MAX);
+                }
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<PgListener, Error> {
+        let pool = self.database.pool(Role::Executor, 1);
+        let mut listener = PgListener::connect_with(&pool).await?;
+        // Reconnecting is ours: the library's own would hide that bells may have been missed.
+        listener.eager_reconnect(false);
+        listener.listen(CHANNEL).await?;
+        Ok(listener)
+    }
+}

@@ -1,0 +1,82 @@
+-- One clock and one kind of id for everything that decides something.
+set local role symphony_control;
+
+create function symphony.clock_offset() returns interval
+  language sql stable parallel safe
+  as $$ select interval '0' $$;
+
+comment on function symphony.clock_offset() is
+  'Always zero. Tests replace this one function to move the clock of the whole outbox.';
+
+create function symphony.clock() returns timestamptz
+  language sql volatile parallel safe
+  as $$ select pg_catalog.clock_timestamp() + symphony.clock_offset() $$;
+
+comment on function symphony.clock() is
+  'The only time that leases, due times and ids are made from. Never a host''s clock, never now(): a transaction may be old.';
+
+-- Ids carry their time, so that attempts can be partitioned by id and both unique rules stay global.
+do $$
+begin
+  if current_setting('server_version_num')::int >= 180000 then
+    create function symphony.uuidv7() returns uuid
+      language sql volatile parallel safe
+      as $f$ select pg_catalog.uuidv7(symphony.clock_offset()) $f$;
+  else
+    -- 48 bits of milliseconds, version 7, 12 bits of the millisecond's fraction, variant, 62 random bits:
+    -- the layout of the server's own function where there is one.
+    create function symphony.uuidv7() returns uuid
+      language sql volatile parallel safe
+      as $f$
+        select (lpad(to_hex(t.us / 1000), 12, '0')
+                || '7' || lpad(to_hex((t.us % 1000) * 4096 / 1000), 3, '0')
+                || substr(replace(pg_catalog.gen_random_uuid()::text, '-', ''), 17))::uuid
+          from (select (extract(epoch from symphony.clock()) * 1000000)::bigint as us) t
+      $f$;
+  end if;
+end
+$$;
+
+comment on function symphony.uuidv7() is
+  'A time-ordered id made from symphony.clock(): the server''s own generator on PostgreSQL 18, the same layout before it.';
+
+create function symphony.uuidv7_floor(p_at timestamptz) returns uuid
+  language sql immutable strict parallel safe
+  as $$
+    select (lpad(to_hex((extract(epoch from p_at) * 1000)::bigint), 12, '0') || '00000000000000000000')::uuid
+  $$;
+
+comment on function symphony.uuidv7_floor(timestamptz) is
+  'The smallest id of that millisecond: the bound of a partition and of a search by time.';
+
+create function symphony.uuidv7_time(p_id uuid) returns timestamptz
+  language sql immutable strict parallel safe
+  as $$
+    select to_timestamp(('x' || substr(replace(p_id::text, '-', ''), 1, 12))::bit(48)::bigint::double precision / 1000)
+  $$;
+
+comment on function symphony.uuidv7_time(uuid) is 'When the id was made, to the millisecond.';
+
+-- STABLE like convert_to inside, or they would not be inlined into the statements that call them row by row.
+create function symphony.key_digest(p_instruction_id text, p_idempotency_key text) returns uuid
+  language sql stable parallel safe
+  as $$
+    select encode(substr(sha256(convert_to(
+             octet_length(p_instruction_id)::text || ':' || p_instruction_id || p_idempotency_key, 'UTF8')), 1, 16), 'hex')::uuid
+  $$;
+
+comment on function symphony.key_digest(text, text) is
+  'The first 128 bits of SHA-256 over both parts of the enqueue key. The length in front keeps (ab, c) and (a, bc) apart.';
+
+create function symphony.request_hash(p_participant_id text, p_rail_type text, p_payload jsonb) returns bytea
+  language sql stable parallel safe
+  as $$
+    select sha256(convert_to(
+             octet_length(p_participant_id)::text || ':' || p_participant_id
+             || octet_length(p_rail_type)::text || ':' || p_rail_type || p_payload::text, 'UTF8'))
+  $$;
+
+comment on function symphony.request_hash(text, text, jsonb) is
+  'What makes two requests the same: participant, rail and payload. Key order and white space do not count, jsonb has none; 1.0 and 1.00 differ.';
+
+reset role;

@@ -1,0 +1,168 @@
+-- The history of attempts: append-only, partitioned by id, the system of record.
+set local role symphony_control;
+
+create type symphony.outbox_attempt_state as enum ('DISPATCHED', 'RETRYABLE', 'FAILED', 'ZOMBIE_REQUEUE');
+
+create table symphony.payment_outbox_attempts (
+  outbox_id       uuid not null,
+  attempt_id      uuid not null default symphony.uuidv7(),
+  lease_token     uuid not null,
+  sequence_id     bigint not null,
+  claimed_at      timestamptz not null,
+  completed_at    timestamptz not null,
+  created_at      timestamptz not null,
+  attempt_no      int not null check (attempt_no between 1 and 20),
+  latency_ms      int,
+  state           symphony.outbox_attempt_state not null,
+  instruction_id  text collate "C" not null,
+  participant_id  text collate "C" not null,
+  idempotency_key text collate "C" not null,
+  rail_type       text collate "C" not null,
+  worker_id       text collate "C" not null,
+  money_moved     text collate "C" not null check (money_moved in ('yes', 'no', 'unknown')),
+  rail_reference  text,
+  rail_code       text,
+  error_code      text,
+  error_message   text,
+  adapter_digest  bytea check (octet_length(adapter_digest) = 32),
+  payload         jsonb,
+  constraint payment_outbox_attempts_success_moved_money check (state <> 'DISPATCHED' or money_moved = 'yes'),
+  constraint payment_outbox_attempts_failure_moved_none check (state <> 'FAILED' or money_moved <> 'yes'),
+  constraint payment_outbox_attempts_verdict_keeps_payload check ((state in ('DISPATCHED', 'FAILED')) = (payload is not null)),
+  constraint payment_outbox_attempts_numbered unique (outbox_id, attempt_no)
+) partition by range (outbox_id);
+
+comment on table symphony.payment_outbox_attempts is
+  'What happened, one row per attempt, never changed. Partitioned by the time inside outbox_id: all attempts of a payment share a partition, both unique rules hold globally, and old months leave by detaching.';
+comment on column symphony.payment_outbox_attempts.money_moved is
+  'What is known of the payment after this attempt. Release and reissue need a plain no.';
+comment on column symphony.payment_outbox_attempts.adapter_digest is 'SHA-256 of the component that spoke.';
+comment on column symphony.payment_outbox_attempts.lease_token is
+  'The lease under which this was written: a completion sent twice is recognised by it.';
+comment on column symphony.payment_outbox_attempts.payload is
+  'With the verdict only, when the pending row goes: every payment keeps its instruction as long as its history.';
+
+create unique index payment_outbox_attempts_one_terminal_per_outbox
+  on symphony.payment_outbox_attempts (outbox_id)
+  where state in ('DISPATCHED', 'FAILED');
+
+comment on index symphony.payment_outbox_attempts_one_terminal_per_outbox is
+  'At most one verdict per payment. The fence in the completing functions comes first; this is the backstop that holds even if they are wrong.';
+
+create index payment_outbox_attempts_failed
+  on symphony.payment_outbox_attempts (outbox_id)
+  where state = 'FAILED';
+
+comment on index symphony.payment_outbox_attempts_failed is 'Dead letters and review cases, without reading the successes.';
+
+create function symphony.refuse_change() returns trigger
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+begin
+  raise exception '% on %.% is refused: it is append-only', tg_op, tg_table_schema, tg_table_name
+    using errcode = 'P0001';
+end
+$$;
+
+comment on function symphony.refuse_change() is 'Refuses for everyone, the owner included.';
+
+-- Statement triggers: they also answer a change that would hit no row. They are not inherited, so that each
+-- partition gets its own when it is made.
+create trigger append_only
+  before update or delete or truncate on symphony.payment_outbox_attempts
+  for each statement execute function symphony.refuse_change();
+create trigger append_only
+  before update or delete or truncate on symphony.payment_outbox_records
+  for each statement execute function symphony.refuse_change();
+create trigger append_only
+  before update or delete or truncate on symphony.payment_outbox_verdicts
+  for each statement execute function symphony.refuse_change();
+create trigger append_only
+  before update or delete or truncate on symphony.payment_outbox_late_answers
+  for each statement execute function symphony.refuse_change();
+create trigger append_only
+  before update or delete or truncate on symphony.payment_outbox_resolutions
+  for each statement execute function symphony.refuse_change();
+create trigger append_only
+  before update or delete or truncate on symphony.payment_outbox_reissues
+  for each statement execute function symphony.refuse_change();
+create trigger append_only
+  before update or delete or truncate on symphony.operator_acts
+  for each statement execute function symphony.refuse_change();
+
+create table symphony.payment_outbox_partitions (
+  partition_name    text collate "C" primary key,
+  from_at           timestamptz not null,
+  until_at          timestamptz not null check (until_at > from_at),
+  verdicts_copied   bigint not null default 0,
+  copied_at         timestamptz,
+  exported_rows     bigint,
+  exported_sha256   text check (exported_sha256 ~ '^[0-9a-f]{64}$'),
+  exported_at       timestamptz,
+  detached_at       timestamptz,
+  dropped_at        timestamptz,
+  check (detached_at is null or (copied_at is not null and exported_at is not null)),
+  check (dropped_at is null or detached_at is not null)
+);
+
+comment on table symphony.payment_outbox_partitions is
+  'The months of the history: which exist, and how far each one is on its way out. Enqueue refuses an id that none of them would take.';
+
+create function symphony.create_attempt_partitions(p_months_ahead int default 3) returns int
+  language plpgsql security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+declare
+  v_month timestamptz := coalesce(
+    (select max(until_at) from symphony.payment_outbox_partitions),
+    date_trunc('month', symphony.clock() - interval '1 day', 'UTC'));
+  v_until timestamptz := date_trunc('month', symphony.clock(), 'UTC') + make_interval(months => p_months_ahead + 1);
+  v_next timestamptz;
+  v_name text;
+  v_made int := 0;
+begin
+  if p_months_ahead is null or p_months_ahead not between 1 and 120 then
+    raise exception 'p_months_ahead must be between 1 and 120, not %', coalesce(p_months_ahead::text, 'null')
+      using errcode = '22023';
+  end if;
+
+  -- One maker at a time; whoever waited here sees the partitions of the other in its next look.
+  perform pg_advisory_xact_lock(hashtext('symphony.create_attempt_partitions'));
+  v_month := coalesce((select max(until_at) from symphony.payment_outbox_partitions), v_month);
+
+  while v_month < v_until loop
+    v_next := date_trunc('month', v_month + interval '32 days', 'UTC');
+    v_name := 'payment_outbox_attempts_' || to_char(v_month at time zone 'UTC', 'YYYYMM');
+    execute format(
+      'create table symphony.%I partition of symphony.payment_outbox_attempts for values from (%L) to (%L)'
+      ' with (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 1000000)',
+      v_name, symphony.uuidv7_floor(v_month), symphony.uuidv7_floor(v_next));
+    execute format('alter table symphony.%I owner to symphony_control', v_name);
+    execute format(
+      'create trigger append_only before update or delete or truncate on symphony.%I'
+      ' for each statement execute function symphony.refuse_change()', v_name);
+    execute format('grant select on symphony.%I to symphony_readonly, symphony_auditor', v_name);
+    -- An error names the index of the partition: let it be known by the same words as its parent.
+    execute (
+      select format('alter index symphony.%I rename to %I', c.relname, v_name || '_one_terminal_per_outbox')
+        from pg_inherits i
+        join pg_index x on x.indexrelid = i.inhrelid
+        join pg_class c on c.oid = i.inhrelid
+       where i.inhparent = 'symphony.payment_outbox_attempts_one_terminal_per_outbox'::regclass
+         and x.indrelid = format('symphony.%I', v_name)::regclass);
+    insert into symphony.payment_outbox_partitions (partition_name, from_at, until_at)
+    values (v_name, v_month, v_next);
+    v_made := v_made + 1;
+    v_month := v_next;
+  end loop;
+  return v_made;
+end
+$$;
+
+comment on function symphony.create_attempt_partitions(int) is
+  'Makes every missing month up to the given number ahead. There is no DEFAULT partition: it would block detaching without a lock.';
+
+select symphony.create_attempt_partitions(3);
+
+reset role;

@@ -1,0 +1,261 @@
+-- Accepting payments: numbers without gaps, one payment per key for ever.
+set local role symphony_control;
+
+create function symphony.bump_participant_outbox_seq(p_participant_id text) returns bigint
+  language plpgsql security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+declare
+  v_sequence_id bigint;
+begin
+  if p_participant_id is null or length(p_participant_id) not between 1 and 256 then
+    raise exception 'participant_id must have 1 to 256 characters' using errcode = '22023';
+  end if;
+  insert into symphony.participant_outbox_sequences as s (participant_id, next_sequence_id)
+  values (p_participant_id, 2)
+  on conflict (participant_id) do update
+    set next_sequence_id = s.next_sequence_id + 1
+  returning next_sequence_id - 1 into v_sequence_id;
+  return v_sequence_id;
+end
+$$;
+
+comment on function symphony.bump_participant_outbox_seq(text) is
+  'The next number of a stream, which begins at 1. Not granted to anyone: a number taken without a payment would be a gap.';
+
+create function symphony.enqueue_problem(
+  p_instruction_id text, p_participant_id text, p_idempotency_key text, p_rail_type text, p_payload jsonb)
+  returns text
+  language sql immutable parallel safe
+  as $$
+    select case
+      when p_instruction_id is null or length(p_instruction_id) not between 1 and 256
+        then 'instruction_id must have 1 to 256 characters'
+      when p_participant_id is null or length(p_participant_id) not between 1 and 256
+        then 'participant_id must have 1 to 256 characters'
+      when p_idempotency_key is null or length(p_idempotency_key) not between 1 and 256
+        then 'idempotency_key must have 1 to 256 characters'
+      when p_rail_type is null or length(p_rail_type) not between 1 and 64
+        then 'rail_type must have 1 to 64 characters'
+      when p_payload is null or jsonb_typeof(p_payload) <> 'object'
+        then 'payload must be a JSON object'
+      when octet_length(p_payload::text) > 65536
+        then 'payload must be at most 65536 bytes, not ' || octet_length(p_payload::text)::text
+    end
+  $$;
+
+comment on function symphony.enqueue_problem(text, text, text, text, jsonb) is
+  'What is wrong with a request, or null. Money is not looked at here: that belongs to the host and the ingress.';
+
+create function symphony.payment_state(p_outbox_id uuid) returns text
+  language sql stable
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+    select coalesce(
+      (select 'PENDING' from symphony.payment_outbox_pending where outbox_id = p_outbox_id),
+      (select state::text from symphony.payment_outbox_attempts
+        where outbox_id = p_outbox_id order by attempt_no desc limit 1),
+      (select state from symphony.payment_outbox_verdicts where outbox_id = p_outbox_id))
+  $$;
+
+comment on function symphony.payment_state(uuid) is 'PENDING, or the state of the last attempt, also after the history has gone.';
+
+create function symphony.ring() returns void
+  language plpgsql
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+begin
+  if exists (select 1 from symphony.relay_hosts
+              where asleep and seen_at > symphony.clock() - interval '1 minute') then
+    perform pg_notify('outbox_pending', 'new_work');
+  end if;
+end
+$$;
+
+comment on function symphony.ring() is
+  'The doorbell, rung only while somebody sleeps: a NOTIFY takes a lock of the whole database at commit and halves the rate of many writers.';
+
+create function symphony.enqueue_payment_outbox_batch(
+  p_instruction_ids text[], p_participant_ids text[], p_idempotency_keys text[], p_rail_types text[], p_payloads jsonb[])
+  returns table (ordinal int, outbox_id uuid, sequence_id bigint, created_at timestamptz, state text,
+                 replayed boolean, refusal text, refusal_detail text)
+  language plpgsql security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off
+  set jit = off
+  set enable_mergejoin = off
+  as $$
+#variable_conflict use_column
+declare
+  v_rows int := coalesce(cardinality(p_instruction_ids), 0);
+  v_now timestamptz := symphony.clock();
+  v_problems text[];
+  v_digests uuid[];
+  v_hashes bytea[];
+  v_fresh boolean[];
+  v_fresh_count int;
+  v_ids uuid[];
+  v_numbers bigint[];
+  v_recorded int;
+begin
+  if v_rows > 10000 then
+    raise exception 'a batch has at most 10000 rows, not %', v_rows using errcode = '22023';
+  end if;
+  if num_nulls(p_instruction_ids, p_participant_ids, p_idempotency_keys, p_rail_types, p_payloads) > 0
+     or cardinality(p_participant_ids) <> v_rows or cardinality(p_idempotency_keys) <> v_rows
+     or cardinality(p_rail_types) <> v_rows or cardinality(p_payloads) <> v_rows then
+    raise exception 'the arrays of a batch must be given and of one length' using errcode = '22023';
+  end if;
+  -- Ids are made a moment after this look: a minute of margin keeps a verdict from ever lacking its partition.
+  if not exists (select 1 from symphony.payment_outbox_partitions where detached_at is null
+                  having min(from_at) <= v_now and max(until_at) > v_now + interval '1 minute') then
+    raise exception 'no partition of the history would take a payment accepted at %', v_now
+      using errcode = 'P7007', hint = 'run railhost retention, which creates partitions ahead';
+  end if;
+
+  select array_agg(symphony.enqueue_problem(t.i, t.p, t.k, t.r, t.b) order by t.ord),
+         array_agg(symphony.key_digest(t.i, t.k) order by t.ord),
+         array_agg(symphony.request_hash(t.p, t.r, t.b) order by t.ord)
+    into v_problems, v_digests, v_hashes
+    from unnest(p_instruction_ids, p_participant_ids, p_idempotency_keys, p_rail_types, p_payloads)
+         with ordinality as t(i, p, k, r, b, ord);
+
+  -- Another session may record one of our keys between our look and our insert. Then the numbers taken for this round
+  -- go back with the rolled-back block, and the next round sees the other's record.
+  for v_round in 1..100 loop
+    select array_agg(t.first_of_key and t.problem is null
+                     and not exists (select 1 from symphony.payment_outbox_records r where r.key_digest = t.digest)
+                     and not exists (select 1 from symphony.participants s
+                                      where s.participant_id = t.participant and s.state = 'SUSPENDED')
+                     order by t.ord)
+      into v_fresh
+      from (select u.*, row_number() over (partition by u.digest, u.problem is null order by u.ord) = 1 as first_of_key
+              from unnest(v_problems, v_digests, p_participant_ids)
+                   with ordinality as u(problem, digest, participant, ord)) t;
+    v_fresh_count := coalesce(cardinality(array_positions(v_fresh, true)), 0);
+    v_ids := null;
+    v_numbers := null;
+    exit when v_fresh_count = 0;
+
+    begin
+      with fresh as materialized (
+        select t.*, row_number() over (partition by t.participant order by t.ord desc) as from_end
+          from unnest(v_fresh, p_participant_ids) with ordinality as t(fresh, participant, ord)
+         where t.fresh
+      ),
+      -- One bump per participant, in one order for all sessions, so that no two batches wait for each other in a ring.
+      bumped as (
+        insert into symphony.participant_outbox_sequences as s (participant_id, next_sequence_id)
+        select f.participant, count(*) + 1
+          from fresh f
+         group by f.participant
+         order by f.participant
+        on conflict (participant_id) do update
+          set next_sequence_id = s.next_sequence_id + excluded.next_sequence_id - 1
+        returning s.participant_id, s.next_sequence_id
+      ),
+      numbered as (
+        select f.ord, b.next_sequence_id - f.from_end as number
+          from fresh f
+          join bumped b on b.participant_id = f.participant
+      )
+      select array_agg(n.number order by a.ord),
+             array_agg(case when n.ord is not null then symphony.uuidv7() end order by a.ord)
+        into v_numbers, v_ids
+        from generate_series(1, v_rows) as a(ord)
+        left join numbered n on n.ord = a.ord;
+
+      insert into symphony.payment_outbox_records (key_digest, outbox_id, sequence_id, request_hash, participant_id)
+      select t.digest, t.id, t.number, t.hash, t.participant
+        from unnest(v_fresh, v_digests, v_ids, v_numbers, v_hashes, p_participant_ids)
+             as t(fresh, digest, id, number, hash, participant)
+       where t.fresh
+       order by t.digest
+      on conflict (key_digest) do nothing;
+      get diagnostics v_recorded = row_count;
+      if v_recorded < v_fresh_count then
+        raise exception 'overtaken' using errcode = 'P7R01';
+      end if;
+
+      insert into symphony.payment_outbox_pending
+             (outbox_id, sequence_id, next_attempt_at, created_at, instruction_id, participant_id, idempotency_key,
+              rail_type, payload)
+      select t.id, t.number, symphony.uuidv7_time(t.id), symphony.uuidv7_time(t.id), t.i, t.p, t.k, t.r, t.b
+        from unnest(v_fresh, v_ids, v_numbers, p_instruction_ids, p_participant_ids, p_idempotency_keys, p_rail_types,
+                    p_payloads)
+             as t(fresh, id, number, i, p, k, r, b)
+       where t.fresh;
+      exit;
+    exception
+      when sqlstate 'P7R01' then
+        if v_round = 100 then
+          raise exception 'another session kept recording the same keys' using errcode = '40001';
+        end if;
+    end;
+  end loop;
+
+  if v_fresh_count > 0 then
+    perform symphony.ring();
+  end if;
+
+  if v_fresh_count = v_rows then
+    return query
+      select t.ord::int, t.id, t.number, symphony.uuidv7_time(t.id), 'PENDING', false, null::text, null::text
+        from unnest(v_ids, v_numbers) with ordinality as t(id, number, ord)
+       order by t.ord;
+    return;
+  end if;
+
+  return query
+    select t.ord::int,
+           coalesce(t.id, case when r.request_hash = t.hash then r.outbox_id end),
+           coalesce(t.number, case when r.request_hash = t.hash then r.sequence_id end),
+           symphony.uuidv7_time(coalesce(t.id, case when r.request_hash = t.hash then r.outbox_id end)),
+           case when t.id is not null then 'PENDING'
+                when r.request_hash = t.hash then symphony.payment_state(r.outbox_id) end,
+           t.id is null and r.request_hash is not distinct from t.hash,
+           case when t.problem is not null then '22023'
+                when t.id is not null then null
+                when r.key_digest is null then 'P7006'
+                when r.request_hash <> t.hash then 'P7004' end,
+           case when t.problem is not null then t.problem
+                when t.id is not null then null
+                when r.key_digest is null then format('participant %s is suspended', t.participant)
+                when r.request_hash <> t.hash
+                  then format('key (%s, %s) was used with another request', t.instruction, t.key) end
+      from unnest(v_problems, v_digests, v_hashes, v_ids, v_numbers, p_participant_ids, p_instruction_ids,
+                  p_idempotency_keys)
+           with ordinality as t(problem, digest, hash, id, number, participant, instruction, key, ord)
+      left join symphony.payment_outbox_records r on r.key_digest = t.digest and t.problem is null and t.id is null
+     order by t.ord;
+end
+$$;
+
+comment on function symphony.enqueue_payment_outbox_batch(text[], text[], text[], text[], jsonb[]) is
+  'Accepts up to 10,000 payments, answers in input order. A refused row says why by SQLSTATE and has no id; its neighbours go in. A replay takes no number.';
+
+create function symphony.enqueue_payment_outbox(
+  p_instruction_id text, p_participant_id text, p_idempotency_key text, p_rail_type text, p_payload jsonb)
+  returns table (outbox_id uuid, sequence_id bigint, created_at timestamptz, state text)
+  language plpgsql security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+declare
+  v_answer record;
+begin
+  select * into v_answer
+    from symphony.enqueue_payment_outbox_batch(
+           array[p_instruction_id], array[p_participant_id], array[p_idempotency_key], array[p_rail_type],
+           array[p_payload]);
+  if v_answer.refusal is not null then
+    raise exception '%', v_answer.refusal_detail using errcode = v_answer.refusal;
+  end if;
+  return query select v_answer.outbox_id, v_answer.sequence_id, v_answer.created_at, v_answer.state;
+end
+$$;
+
+comment on function symphony.enqueue_payment_outbox(text, text, text, text, jsonb) is
+  'Accepts one payment inside the caller''s own transaction. A repeat answers with the first row; another body under the same key raises P7004.';
+
+reset role;

@@ -1,0 +1,325 @@
+-- What a person may do. Every act needs a name and a reason and leaves a row in operator_acts.
+set local role symphony_control;
+
+create function symphony.note_act(p_act text, p_target text, p_by text, p_why text, p_detail jsonb default '{}')
+  returns void
+  language plpgsql
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+begin
+  if p_by is null or length(p_by) not between 1 and 256 or p_why is null or length(p_why) not between 1 and 2000 then
+    raise exception 'say who (1 to 256 characters) and why (1 to 2000 characters)' using errcode = '22023';
+  end if;
+  insert into symphony.operator_acts (act, target, by_whom, why, detail)
+  values (p_act, p_target, p_by, p_why, p_detail);
+end
+$$;
+
+create function symphony.set_rail_state(p_rail_type text, p_state text, p_by text, p_why text) returns void
+  language plpgsql
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+begin
+  if p_rail_type is null or length(p_rail_type) not between 1 and 64 then
+    raise exception 'rail_type must have 1 to 64 characters' using errcode = '22023';
+  end if;
+  insert into symphony.rails as r (rail_type, state, changed_at)
+  values (p_rail_type, p_state, symphony.clock())
+  on conflict (rail_type) do update
+    set state = excluded.state, changed_at = excluded.changed_at;
+  perform symphony.note_act(case p_state when 'PAUSED' then 'pause_rail' else 'resume_rail' end, p_rail_type, p_by, p_why);
+  perform symphony.ring();
+end
+$$;
+
+create function symphony.pause_rail(p_rail_type text, p_by text, p_why text) returns void
+  language sql security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$ select symphony.set_rail_state(p_rail_type, 'PAUSED', p_by, p_why) $$;
+
+comment on function symphony.pause_rail(text, text, text) is
+  'No new lease for disbursement on this rail. What may have been handed over is still asked about.';
+
+create function symphony.resume_rail(p_rail_type text, p_by text, p_why text) returns void
+  language sql security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$ select symphony.set_rail_state(p_rail_type, 'ENABLED', p_by, p_why) $$;
+
+comment on function symphony.resume_rail(text, text, text) is 'Ends a pause. Time behind it used up no attempt.';
+
+create function symphony.configure_rail(
+  p_rail_type text, p_deduplicates boolean, p_hand_over_marks boolean, p_sla_seconds int, p_rate_per_second int,
+  p_burst int, p_by text, p_why text) returns void
+  language plpgsql security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+begin
+  if p_rail_type is null or length(p_rail_type) not between 1 and 64 then
+    raise exception 'rail_type must have 1 to 64 characters' using errcode = '22023';
+  end if;
+  if p_deduplicates is null or p_hand_over_marks is null or not (p_deduplicates or p_hand_over_marks)
+     or p_sla_seconds <= 0 or p_rate_per_second <= 0 or p_burst <= 0
+     or (p_rate_per_second is null) <> (p_burst is null) then
+    raise exception 'rail %: it must deduplicate or keep hand-over marks, rate and burst come together, and limits are positive', p_rail_type
+      using errcode = '22023';
+  end if;
+  insert into symphony.rails as r
+         (rail_type, deduplicates, hand_over_marks, sla_seconds, rate_per_second, burst, changed_at)
+  values (p_rail_type, p_deduplicates, p_hand_over_marks, p_sla_seconds, p_rate_per_second, p_burst, symphony.clock())
+  on conflict (rail_type) do update
+    set deduplicates = excluded.deduplicates, hand_over_marks = excluded.hand_over_marks,
+        sla_seconds = excluded.sla_seconds, rate_per_second = excluded.rate_per_second, burst = excluded.burst,
+        changed_at = excluded.changed_at
+  where (r.deduplicates, r.hand_over_marks, r.sla_seconds, r.rate_per_second, r.burst)
+        is distinct from
+        (excluded.deduplicates, excluded.hand_over_marks, excluded.sla_seconds, excluded.rate_per_second, excluded.burst);
+  if found then
+    perform symphony.note_act('configure_rail', p_rail_type, p_by, p_why, jsonb_build_object(
+      'deduplicates', p_deduplicates, 'hand_over_marks', p_hand_over_marks, 'sla_seconds', p_sla_seconds,
+      'rate_per_second', p_rate_per_second, 'burst', p_burst));
+  end if;
+end
+$$;
+
+comment on function symphony.configure_rail(text, boolean, boolean, int, int, int, text, text) is
+  'What the database must know of a rail, from its configuration. Writes nothing where nothing changes.';
+
+create function symphony.set_participant(
+  p_participant_id text, p_state text, p_strict_order boolean, p_act text, p_by text, p_why text) returns void
+  language plpgsql
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+begin
+  if p_participant_id is null or length(p_participant_id) not between 1 and 256 then
+    raise exception 'participant_id must have 1 to 256 characters' using errcode = '22023';
+  end if;
+  insert into symphony.participants as s (participant_id, state, strict_order, changed_at)
+  values (p_participant_id, coalesce(p_state, 'ACTIVE'), coalesce(p_strict_order, false), symphony.clock())
+  on conflict (participant_id) do update
+    set state = coalesce(p_state, s.state), strict_order = coalesce(p_strict_order, s.strict_order),
+        changed_at = excluded.changed_at;
+  perform symphony.note_act(p_act, p_participant_id, p_by, p_why);
+end
+$$;
+
+create function symphony.suspend_participant(p_participant_id text, p_by text, p_why text) returns void
+  language sql security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$ select symphony.set_participant(p_participant_id, 'SUSPENDED', null, 'suspend_participant', p_by, p_why) $$;
+
+comment on function symphony.suspend_participant(text, text, text) is
+  'Refuses new payments of a participant and leases none of its settled ones, from the next claim on. Run reconcile_parking to move a long queue out of the way at once.';
+
+create function symphony.reinstate_participant(p_participant_id text, p_by text, p_why text) returns void
+  language sql security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$ select symphony.set_participant(p_participant_id, 'ACTIVE', null, 'reinstate_participant', p_by, p_why) $$;
+
+comment on function symphony.reinstate_participant(text, text, text) is
+  'Ends a suspension. Run reconcile_parking until it answers 0 to make the parked payments due again.';
+
+create function symphony.set_strict_order(p_participant_id text, p_strict boolean, p_by text, p_why text) returns void
+  language plpgsql security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+begin
+  if p_strict is null then
+    raise exception 'strict must be true or false' using errcode = '22023';
+  end if;
+  perform symphony.set_participant(p_participant_id, null, p_strict,
+                                   case when p_strict then 'order_strictly' else 'order_loosely' end, p_by, p_why);
+end
+$$;
+
+comment on function symphony.set_strict_order(text, boolean, text, text) is
+  'From the next claim on, a later payment of this participant waits for the verdict of the earlier one. Run reconcile_parking after a change.';
+
+create function symphony.reconcile_parking(p_limit int default 10000) returns int
+  language plpgsql security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  set enable_seqscan = off
+  set jit = off
+  as $$
+declare
+  v_now timestamptz := symphony.clock();
+  v_freed int;
+  v_parked int;
+begin
+  perform symphony.check_lease_arguments(p_limit, 'reconcile', 1);
+
+  -- Parked without a reason: every row of a participant that is active and unordered, the head of one that is ordered.
+  with recursive parked_participants(participant_id) as (
+    (select p.participant_id
+       from symphony.payment_outbox_pending p
+      where p.parked
+      order by p.participant_id
+      limit 1)
+    union all
+    select (select p.participant_id
+              from symphony.payment_outbox_pending p
+             where p.parked and p.participant_id > pp.participant_id
+             order by p.participant_id
+             limit 1)
+      from parked_participants pp
+     where pp.participant_id is not null
+  ),
+  free as materialized (
+    select f.outbox_id
+      from parked_participants pp
+      left join symphony.participants s on s.participant_id = pp.participant_id
+     cross join lateral (
+           select p.outbox_id
+             from symphony.payment_outbox_pending p
+            where p.parked and p.participant_id = pp.participant_id
+              and (not coalesce(s.strict_order, false)
+                   or not exists (select 1 from symphony.payment_outbox_pending e
+                                   where e.participant_id = p.participant_id and e.sequence_id < p.sequence_id))
+            order by p.sequence_id
+            limit case when coalesce(s.strict_order, false) then 1 else p_limit end) f
+     where coalesce(s.state, 'ACTIVE') = 'ACTIVE'
+     limit p_limit
+  ),
+  locked as materialized (
+    select p.outbox_id
+      from symphony.payment_outbox_pending p
+      join free on free.outbox_id = p.outbox_id
+     where p.parked
+     order by p.outbox_id
+       for update of p skip locked
+  )
+  update symphony.payment_outbox_pending p
+     set parked = false, next_attempt_at = greatest(p.next_attempt_at, v_now)
+    from locked
+   where p.outbox_id = locked.outbox_id;
+  get diagnostics v_freed = row_count;
+
+  -- Waiting where it should be parked.
+  with held as materialized (
+    select h.outbox_id
+      from symphony.participants s
+     cross join lateral (
+           select p.outbox_id
+             from symphony.payment_outbox_pending p
+            where p.participant_id = s.participant_id
+              and not p.parked and not p.unsettled and p.lease_token is null
+              and (s.state = 'SUSPENDED'
+                   or exists (select 1 from symphony.payment_outbox_pending e
+                               where e.participant_id = p.participant_id and e.sequence_id < p.sequence_id))
+            order by p.sequence_id desc
+            limit p_limit - v_freed) h
+     where s.state = 'SUSPENDED' or s.strict_order
+     limit p_limit - v_freed
+  ),
+  locked as materialized (
+    select p.outbox_id
+      from symphony.payment_outbox_pending p
+      join held on held.outbox_id = p.outbox_id
+     where not p.parked and not p.unsettled and p.lease_token is null
+     order by p.outbox_id
+       for update of p skip locked
+  )
+  update symphony.payment_outbox_pending p
+     set parked = true
+    from locked
+   where p.outbox_id = locked.outbox_id;
+  get diagnostics v_parked = row_count;
+
+  if v_freed > 0 then
+    perform symphony.ring();
+  end if;
+  return v_freed + v_parked;
+end
+$$;
+
+comment on function symphony.reconcile_parking(int) is
+  'Brings parked rows in line with the switches, a bounded number per call; 0 means that all is in line. Rows that claims meet in the meantime are parked by them.';
+
+create function symphony.reissue_payment(
+  p_predecessor_id uuid, p_instruction_id text, p_idempotency_key text, p_by text, p_why text,
+  p_payload jsonb default null)
+  returns table (outbox_id uuid, sequence_id bigint)
+  language plpgsql security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+#variable_conflict use_column
+declare
+  v_verdict record;
+  v_resolved text;
+  v_new record;
+begin
+  select a.state, a.money_moved, a.participant_id, a.rail_type, a.payload into v_verdict
+    from symphony.payment_outbox_attempts a
+   where a.outbox_id = p_predecessor_id and a.state in ('DISPATCHED', 'FAILED');
+  if not found then
+    raise exception 'payment % has no verdict in the history', p_predecessor_id using errcode = 'P7008';
+  end if;
+  select r.money_moved into v_resolved
+    from symphony.payment_outbox_resolutions r
+   where r.outbox_id = p_predecessor_id;
+  if v_verdict.state <> 'FAILED' or coalesce(v_resolved, v_verdict.money_moved) <> 'no' then
+    raise exception 'payment % cannot be reissued: it is %, money moved: %',
+                    p_predecessor_id, v_verdict.state, coalesce(v_resolved, v_verdict.money_moved)
+      using errcode = 'P7008';
+  end if;
+  if exists (select 1 from symphony.payment_outbox_late_answers l
+              where l.outbox_id = p_predecessor_id and l.money_moved = 'yes') then
+    raise exception 'payment % cannot be reissued: a late answer says that the money moved', p_predecessor_id
+      using errcode = 'P7008';
+  end if;
+
+  select * into v_new
+    from symphony.enqueue_payment_outbox_batch(
+           array[p_instruction_id], array[v_verdict.participant_id::text], array[p_idempotency_key],
+           array[v_verdict.rail_type::text], array[coalesce(p_payload, v_verdict.payload)]);
+  if v_new.refusal is not null then
+    raise exception '%', v_new.refusal_detail using errcode = v_new.refusal;
+  end if;
+
+  insert into symphony.payment_outbox_reissues (predecessor_id, successor_id, by_whom, why, reissued_at)
+  values (p_predecessor_id, v_new.outbox_id, p_by, p_why, symphony.clock())
+  on conflict do nothing;
+  if not found and not exists (select 1 from symphony.payment_outbox_reissues r
+                                where r.predecessor_id = p_predecessor_id and r.successor_id = v_new.outbox_id) then
+    raise exception 'payment % was reissued already, or % belongs to another', p_predecessor_id, v_new.outbox_id
+      using errcode = 'P7008';
+  end if;
+  perform symphony.note_act('reissue_payment', p_predecessor_id::text, p_by, p_why,
+                            jsonb_build_object('successor_id', v_new.outbox_id));
+  return query select v_new.outbox_id, v_new.sequence_id;
+end
+$$;
+
+comment on function symphony.reissue_payment(uuid, text, text, text, text, jsonb) is
+  'A new payment in place of one that failed without moving money: new instruction, new key, the same participant and rail. The same call again answers with the same successor.';
+
+create function symphony.resolve_payment(
+  p_outbox_id uuid, p_money_moved text, p_by text, p_why text, p_evidence text) returns void
+  language plpgsql security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+begin
+  if p_money_moved is null or p_money_moved not in ('yes', 'no') then
+    raise exception 'money_moved must be yes or no' using errcode = '22023';
+  end if;
+  if p_evidence is null or length(p_evidence) not between 1 and 10000 then
+    raise exception 'evidence must have 1 to 10000 characters' using errcode = '22023';
+  end if;
+  if not exists (select 1 from symphony.payment_outbox_attempts a
+                  where a.outbox_id = p_outbox_id and a.state = 'FAILED' and a.money_moved = 'unknown') then
+    raise exception 'payment % has no open outcome to resolve', p_outbox_id using errcode = 'P7008';
+  end if;
+  perform symphony.note_act('resolve_payment', p_outbox_id::text, p_by, p_why,
+                            jsonb_build_object('money_moved', p_money_moved));
+  insert into symphony.payment_outbox_resolutions (outbox_id, money_moved, by_whom, why, evidence, resolved_at)
+  values (p_outbox_id, p_money_moved, p_by, p_why, p_evidence, symphony.clock())
+  on conflict (outbox_id) do nothing;
+  if not found then
+    raise exception 'payment % is resolved already', p_outbox_id using errcode = 'P7008';
+  end if;
+end
+$$;
+
+comment on function symphony.resolve_payment(uuid, text, text, text, text) is
+  'A person''s finding, with evidence, on a payment whose outcome the rail left open. Once.';
+
+reset role;

@@ -1,0 +1,173 @@
+-- What people and dashboards look at. Views run with their owner's rights: readers need no grant on the tables behind.
+set local role symphony_control;
+
+create view symphony.outbox_status as
+with queue as (
+  select p.rail_type,
+         count(*) as pending,
+         count(*) filter (where p.lease_token is not null and p.lease_expires_at > t.now) as leased_count,
+         count(*) filter (where p.lease_token is not null and p.lease_expires_at <= t.now) as expired_lease_count,
+         count(*) filter (where p.lease_token is null and p.next_attempt_at <= t.now
+                            and not p.parked and (p.unsettled or coalesce(r.state, 'ENABLED') = 'ENABLED')) as due_unleased_count,
+         count(*) filter (where p.lease_token is null and p.next_attempt_at > t.now
+                            and not p.parked and (p.unsettled or coalesce(r.state, 'ENABLED') = 'ENABLED')) as scheduled,
+         count(*) filter (where p.lease_token is null
+                            and (p.parked or (not p.unsettled and r.state = 'PAUSED'))) as parked,
+         count(*) filter (where p.unsettled) as unsettled,
+         count(*) filter (where not exists (select 1 from symphony.relay_hosts h
+                                             where p.rail_type = any (h.rails)
+                                               and h.seen_at > t.now - interval '1 minute')) as unroutable,
+         extract(epoch from t.now - min(p.created_at))::double precision as oldest_pending_age_seconds
+    from symphony.payment_outbox_pending p
+   cross join (select symphony.clock() as now) t
+    left join symphony.rails r on r.rail_type = p.rail_type
+   group by p.rail_type, t.now
+),
+recent as (
+  select a.rail_type,
+         count(*) filter (where a.state = 'DISPATCHED') as dispatched,
+         count(*) filter (where a.state = 'RETRYABLE') as retryable,
+         count(*) filter (where a.state = 'FAILED') as failed,
+         count(*) filter (where a.state = 'ZOMBIE_REQUEUE') as zombie_requeue
+    from symphony.payment_outbox_attempts a
+   where a.outbox_id >= symphony.uuidv7_floor(symphony.clock() - interval '1 day')
+   group by a.rail_type
+),
+dead as (
+  select a.rail_type, count(*) as dead_letters
+    from symphony.payment_outbox_attempts a
+   where a.state = 'FAILED'
+   group by a.rail_type
+),
+per_rail as (
+  select n.rail_type, coalesce(r.state, 'ENABLED') as rail_state,
+         coalesce(q.pending, 0) as pending, coalesce(q.leased_count, 0) as leased_count,
+         coalesce(q.expired_lease_count, 0) as expired_lease_count,
+         coalesce(q.due_unleased_count, 0) as due_unleased_count, coalesce(q.scheduled, 0) as scheduled,
+         coalesce(q.parked, 0) as parked, coalesce(q.unsettled, 0) as unsettled,
+         coalesce(q.unroutable, 0) as unroutable, q.oldest_pending_age_seconds,
+         coalesce(a.dispatched, 0) as attempts_dispatched, coalesce(a.retryable, 0) as attempts_retryable,
+         coalesce(a.failed, 0) as attempts_failed, coalesce(a.zombie_requeue, 0) as attempts_zombie_requeue,
+         coalesce(d.dead_letters, 0) as dead_letters
+    from (select rail_type from queue
+          union select rail_type from recent
+          union select rail_type from dead
+          union select rail_type from symphony.rails) n
+    left join queue q on q.rail_type = n.rail_type
+    left join recent a on a.rail_type = n.rail_type
+    left join dead d on d.rail_type = n.rail_type
+    left join symphony.rails r on r.rail_type = n.rail_type
+)
+select p.rail_type, p.rail_state, p.pending, p.leased_count, p.expired_lease_count, p.due_unleased_count, p.scheduled,
+       p.parked, p.unsettled, p.unroutable, p.oldest_pending_age_seconds, p.attempts_dispatched, p.attempts_retryable,
+       p.attempts_failed, p.attempts_zombie_requeue, p.dead_letters
+  from per_rail p
+union all
+select null, null, coalesce(sum(p.pending), 0)::bigint, coalesce(sum(p.leased_count), 0)::bigint,
+       coalesce(sum(p.expired_lease_count), 0)::bigint, coalesce(sum(p.due_unleased_count), 0)::bigint,
+       coalesce(sum(p.scheduled), 0)::bigint, coalesce(sum(p.parked), 0)::bigint, coalesce(sum(p.unsettled), 0)::bigint,
+       coalesce(sum(p.unroutable), 0)::bigint, max(p.oldest_pending_age_seconds),
+       coalesce(sum(p.attempts_dispatched), 0)::bigint, coalesce(sum(p.attempts_retryable), 0)::bigint,
+       coalesce(sum(p.attempts_failed), 0)::bigint, coalesce(sum(p.attempts_zombie_requeue), 0)::bigint,
+       coalesce(sum(p.dead_letters), 0)::bigint
+  from per_rail p;
+
+comment on view symphony.outbox_status is
+  'The queue as it is now, per rail and in total (rail_type null). Derived from leases, never from a row in the history. The attempts_ columns count payments accepted in the last 24 hours; dead_letters counts all that is kept.';
+
+create view symphony.payment_timeline as
+select r.outbox_id, symphony.uuidv7_time(r.outbox_id) as at, 'ACCEPTED' as event,
+       jsonb_build_object('participant_id', r.participant_id, 'sequence_id', r.sequence_id) as detail
+  from symphony.payment_outbox_records r
+union all
+select a.outbox_id, a.completed_at, a.state::text,
+       jsonb_strip_nulls(jsonb_build_object(
+         'attempt_no', a.attempt_no, 'rail_type', a.rail_type, 'worker_id', a.worker_id, 'claimed_at', a.claimed_at,
+         'latency_ms', a.latency_ms, 'money_moved', a.money_moved, 'rail_reference', a.rail_reference,
+         'rail_code', a.rail_code, 'error_code', a.error_code, 'error_message', a.error_message,
+         'adapter_digest', encode(a.adapter_digest, 'hex'), 'instruction_id', a.instruction_id))
+  from symphony.payment_outbox_attempts a
+union all
+select v.outbox_id, v.completed_at, v.state,
+       jsonb_strip_nulls(jsonb_build_object(
+         'attempt_no', v.attempt_no, 'money_moved', v.money_moved, 'rail_reference', v.rail_reference,
+         'error_code', v.error_code, 'history', 'gone'))
+  from symphony.payment_outbox_verdicts v
+ where not exists (select 1 from symphony.payment_outbox_attempts a where a.outbox_id = v.outbox_id)
+union all
+select p.outbox_id, coalesce(case when p.lease_token is not null then p.claimed_at end, p.next_attempt_at),
+       case when p.lease_token is not null then 'LEASED' when p.parked then 'PARKED'
+            when p.next_attempt_at > symphony.clock() then 'SCHEDULED' else 'DUE' end,
+       jsonb_strip_nulls(jsonb_build_object(
+         'rail_type', p.rail_type, 'instruction_id', p.instruction_id, 'attempt_count', p.attempt_count,
+         'unsettled', p.unsettled, 'claimed_by', p.claimed_by, 'lease_expires_at', p.lease_expires_at,
+         'handed_over_at', p.handed_over_at, 'next_attempt_at', p.next_attempt_at))
+  from symphony.payment_outbox_pending p
+union all
+select l.outbox_id, l.recorded_at,
+       case when l.money_moved = 'yes' then 'LATE_SUCCESS' when l.state = 'FAILED' then 'LATE_FAILURE' else 'LATE_ANSWER' end,
+       jsonb_strip_nulls(jsonb_build_object(
+         'worker_id', l.worker_id, 'state', l.state, 'money_moved', l.money_moved, 'rail_reference', l.rail_reference,
+         'rail_code', l.rail_code, 'error_code', l.error_code, 'error_message', l.error_message))
+  from symphony.payment_outbox_late_answers l
+union all
+select r.outbox_id, r.resolved_at, 'RESOLVED',
+       jsonb_build_object('money_moved', r.money_moved, 'by', r.by_whom, 'why', r.why, 'evidence', r.evidence)
+  from symphony.payment_outbox_resolutions r
+union all
+select r.predecessor_id, r.reissued_at, 'REISSUED_AS',
+       jsonb_build_object('outbox_id', r.successor_id, 'by', r.by_whom, 'why', r.why)
+  from symphony.payment_outbox_reissues r
+union all
+select r.successor_id, r.reissued_at, 'REISSUE_OF',
+       jsonb_build_object('outbox_id', r.predecessor_id, 'by', r.by_whom, 'why', r.why)
+  from symphony.payment_outbox_reissues r;
+
+comment on view symphony.payment_timeline is
+  'Every event of a payment; ask for one outbox_id and order by at. The last row of an unfinished payment says where it stands.';
+
+create view symphony.payments_needing_review as
+select a.outbox_id, a.instruction_id, a.participant_id, a.rail_type, a.completed_at as since,
+       case when a.error_code = 'OUTCOME_UNKNOWN' then 'OUTCOME_UNKNOWN' else 'UNLISTED_REASON' end as reason,
+       a.error_code, a.rail_code, a.error_message,
+       exists (select 1 from symphony.payment_outbox_late_answers l where l.outbox_id = a.outbox_id) as has_late_answer
+  from symphony.payment_outbox_attempts a
+ where a.state = 'FAILED' and a.money_moved = 'unknown'
+   and not exists (select 1 from symphony.payment_outbox_resolutions r where r.outbox_id = a.outbox_id)
+union all
+select a.outbox_id, a.instruction_id, a.participant_id, a.rail_type, l.recorded_at, 'LATE_SUCCESS',
+       a.error_code, l.rail_code, l.error_message, true
+  from symphony.payment_outbox_late_answers l
+  join symphony.payment_outbox_attempts a on a.outbox_id = l.outbox_id and a.state = 'FAILED' and a.money_moved = 'no'
+ where l.money_moved = 'yes'
+union all
+select p.outbox_id, p.instruction_id, p.participant_id, p.rail_type, p.created_at, 'SLA_EXCEEDED', null, null, null,
+       exists (select 1 from symphony.payment_outbox_late_answers l where l.outbox_id = p.outbox_id)
+  from symphony.rails r
+  join symphony.payment_outbox_pending p
+    on p.rail_type = r.rail_type
+   and p.outbox_id < symphony.uuidv7_floor(symphony.clock() - make_interval(secs => r.sla_seconds));
+
+comment on view symphony.payments_needing_review is
+  'What a person has to look at, and why: an outcome the rail left open, a failure whose reason no table lists, a success heard after a failure, a payment open for longer than its rail allows.';
+
+create view symphony.sequence_gaps as
+select g.participant_id, g.gap_from, g.gap_until
+  from (select r.participant_id,
+               coalesce(lag(r.sequence_id) over stream, 0) + 1 as gap_from,
+               r.sequence_id - 1 as gap_until
+          from symphony.payment_outbox_records r
+        window stream as (partition by r.participant_id order by r.sequence_id)) g
+ where g.gap_from <= g.gap_until
+union all
+select s.participant_id, coalesce(l.last, 0) + 1, s.next_sequence_id - 1
+  from symphony.participant_outbox_sequences s
+ cross join lateral (select max(r.sequence_id) as last
+                       from symphony.payment_outbox_records r
+                      where r.participant_id = s.participant_id) l
+ where coalesce(l.last, 0) <> s.next_sequence_id - 1;
+
+comment on view symphony.sequence_gaps is
+  'Numbers that were given out and lead to no payment. No row is the proof that there are none; ask for one participant to prove one stream.';
+
+reset role;

@@ -1,0 +1,54 @@
+-- Who may do what. Nobody but the owner writes a table; functions are the only doors, each opened for one role.
+-- The tool's own table came first, made by whoever migrates.
+alter table if exists symphony.schema_migrations owner to symphony_control;
+
+set local role symphony_control;
+
+grant execute on function
+  symphony.enqueue_payment_outbox(text, text, text, text, jsonb),
+  symphony.enqueue_payment_outbox_batch(text[], text[], text[], text[], jsonb[])
+  to symphony_ingest;
+
+grant execute on function
+  symphony.claim_outbox_batch(int, text, double precision, text[], int[], double precision[], timestamptz[], int),
+  symphony.complete_outbox_attempt(uuid, uuid, text, text, text, text, text, text, int, double precision, text, boolean, bytea),
+  symphony.complete_outbox_batch(text, uuid[], uuid[], text[], text[], text[], text[], text[], int[], double precision[], text[], boolean[], bytea[]),
+  symphony.record_late_answer(uuid, uuid, text, text, text, text, text, text, int, text, bytea),
+  symphony.repair_expired_leases(int, text),
+  symphony.extend_outbox_leases(text, uuid[], uuid[], double precision),
+  symphony.release_outbox_leases(text, uuid[], uuid[]),
+  symphony.mark_handed_over(text, uuid[], uuid[]),
+  symphony.next_due_at(text[]),
+  symphony.report_host(text, text[], boolean),
+  symphony.retire_host(text),
+  symphony.reconcile_parking(int),
+  symphony.create_attempt_partitions(int)
+  to symphony_executor;
+
+grant execute on function
+  symphony.pause_rail(text, text, text),
+  symphony.resume_rail(text, text, text),
+  symphony.configure_rail(text, boolean, boolean, int, int, int, text, text),
+  symphony.suspend_participant(text, text, text),
+  symphony.reinstate_participant(text, text, text),
+  symphony.set_strict_order(text, boolean, text, text),
+  symphony.reconcile_parking(int),
+  symphony.reissue_payment(uuid, text, text, text, text, jsonb),
+  symphony.resolve_payment(uuid, text, text, text, text)
+  to symphony_operator;
+
+-- The views call these with the reader's rights.
+grant execute on function
+  symphony.clock(), symphony.clock_offset(), symphony.uuidv7_floor(timestamptz), symphony.uuidv7_time(uuid),
+  symphony.key_digest(text, text)
+  to symphony_readonly, symphony_auditor, symphony_operator, symphony_executor;
+
+grant select on
+  symphony.payment_outbox_pending, symphony.payment_outbox_attempts, symphony.payment_outbox_records,
+  symphony.payment_outbox_verdicts, symphony.payment_outbox_late_answers, symphony.payment_outbox_resolutions,
+  symphony.payment_outbox_reissues, symphony.payment_outbox_partitions, symphony.participants, symphony.rails,
+  symphony.relay_hosts, symphony.operator_acts,
+  symphony.outbox_status, symphony.payment_timeline, symphony.payments_needing_review, symphony.sequence_gaps
+  to symphony_readonly, symphony_auditor;
+
+reset role;

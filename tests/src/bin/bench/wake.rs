@@ -1,0 +1,114 @@
+//! What the doorbell costs those who enqueue one by one while a host is busy.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use railhost::outbox::lease::Executor;
+use railhost::outbox::wake::Doorbell;
+use tokio::task::JoinSet;
+
+use crate::bed::{Bed, Db, say, step};
+use crate::cost::rooms;
+use crate::payments::{BATCH, RAIL, completions, payments};
+use crate::report::{Figure, Target, median, number};
+
+const CONNECTIONS: u32 = 32;
+const OFF: &str = "create or replace function symphony.ring() returns void language plpgsql as $$ begin end $$";
+const ALWAYS: &str = "create or replace function symphony.ring() returns void language plpgsql
+                      as $$ begin perform pg_notify('outbox_pending', 'new_work'); end $$";
+
+pub(crate) async fn run(bed: &Bed) -> Result<Figure> {
+    say("single-row enqueue with the doorbell, without it, and with one that always rings");
+    let db = bed.create("wake").await?;
+    let shipped: String = db.ask("select pg_get_functiondef('symphony.ring()'::regprocedure)").await?;
+    let length = bed.scale(Duration::from_secs(5), Duration::from_secs(1));
+    enqueue_for(&db, &shipped, length / 2).await?;
+
+    let (mut ours, mut off, mut always) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 1..=bed.scale(5, 2) {
+        for (name, bell, samples) in
+            [("shipped", shipped.as_str(), &mut ours), ("off", OFF, &mut off), ("always", ALWAYS, &mut always)]
+        {
+            samples.push(step(&format!("round {round}, {name}"), enqueue_for(&db, bell, length)).await?);
+        }
+    }
+    bed.drop(db).await?;
+    Ok(Figure {
+        number: "8",
+        scenario: "wake",
+        what: format!("single-row enqueue at {CONNECTIONS} connections while a host drains, wake-up on, against off"),
+        unit: "/s",
+        note: format!(
+            "NOTIFY in every transaction: {}/s, {} ×",
+            number(median(&always)),
+            number(median(&always) / median(&off))
+        ),
+        ours,
+        against: off,
+        target: Target::AtLeast(0.9),
+    })
+}
+
+/// Payments accepted per second, one per transaction, under one kind of doorbell.
+async fn enqueue_for(db: &Db, bell: &str, length: Duration) -> Result<f64> {
+    db.execute(bell).await?;
+    let ingest = db.ingest(CONNECTIONS);
+    let executor = db.executor("bench");
+    executor.report(&[RAIL.to_owned()], false).await?;
+    // Someone listens, as in production: a NOTIFY that nobody hears would be cheaper.
+    let mut doorbell = Doorbell::listen(&db.database()).await?;
+    let listening = tokio::spawn(async move {
+        loop {
+            doorbell.wait().await;
+        }
+    });
+
+    let (over, accepted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let mut tasks = JoinSet::new();
+    tasks.spawn(drain(executor, Arc::clone(&over)));
+    for _ in 0..CONNECTIONS {
+        let (ingest, over, accepted) = (ingest.clone(), Arc::clone(&over), Arc::clone(&accepted));
+        tasks.spawn(async move {
+            while !over.load(Ordering::Relaxed) {
+                for payment in payments(10) {
+                    ingest.enqueue(&payment).await?;
+                    accepted.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            Ok(())
+        });
+    }
+    // All have connected and planned by then.
+    tokio::time::sleep(length / 5).await;
+    let (started, before) = (Instant::now(), accepted.load(Ordering::Relaxed));
+    tokio::time::sleep(length).await;
+    let rate = (accepted.load(Ordering::Relaxed) - before) as f64 / started.elapsed().as_secs_f64();
+    over.store(true, Ordering::Relaxed);
+    while let Some(ended) = tasks.join_next().await {
+        ended??;
+    }
+    listening.abort();
+    Ok(rate)
+}
+
+/// A host at work: it never sleeps, so that nobody has to ring.
+async fn drain(executor: Executor, over: Arc<AtomicBool>) -> Result<()> {
+    let rooms = rooms(&[RAIL], BATCH as i32);
+    loop {
+        let leases = executor.claim(BATCH as i32, &rooms, 100).await?;
+        if leases.is_empty() {
+            if over.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            continue;
+        }
+        for answer in executor.complete_batch(&completions(&leases)).await? {
+            answer?;
+        }
+        // Batches gather in the meantime, as they do behind a real rail.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

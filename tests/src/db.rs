@@ -1,0 +1,120 @@
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use railhost::outbox::Database;
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection};
+
+use crate::server::{self, Pg, ROLE_PASSWORD};
+
+/// Who a test connects as: a real login each time, never `set role`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Superuser,
+    Ingest,
+    Executor,
+    Operator,
+    Readonly,
+    Auditor,
+}
+
+impl Role {
+    pub const RUNTIME: [Self; 5] = [Self::Ingest, Self::Executor, Self::Operator, Self::Readonly, Self::Auditor];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Superuser => "postgres",
+            Self::Ingest => "symphony_ingest",
+            Self::Executor => "symphony_executor",
+            Self::Operator => "symphony_operator",
+            Self::Readonly => "symphony_readonly",
+            Self::Auditor => "symphony_auditor",
+        }
+    }
+}
+
+/// A migrated database that belongs to one test. It goes with the server, at the end of the test process.
+#[derive(Clone, Debug)]
+pub struct Db {
+    pub pg: Pg,
+    superuser: PgConnectOptions,
+}
+
+impl Db {
+    /// A copy of the migrated template.
+    pub async fn fresh(pg: Pg) -> Self {
+        Self::create(pg, &server::template()).await
+    }
+
+    /// A database without our schema.
+    pub async fn empty(pg: Pg) -> Self {
+        Self::create(pg, "template0").await
+    }
+
+    async fn create(pg: Pg, template: &str) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let server = server::get(pg).await;
+        let name = format!("t{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let mut connection = PgConnection::connect_with(&server).await.expect("the test server accepts connections");
+        sqlx::query(AssertSqlSafe(format!("create database {name} template {template}")))
+            .execute(&mut connection)
+            .await
+            .expect("a database can be made from the template");
+        connection.close().await.expect("the connection closes");
+        Self { pg, superuser: server.database(&name) }
+    }
+
+    pub fn options(&self, role: Role) -> PgConnectOptions {
+        match role {
+            Role::Superuser => self.superuser.clone(),
+            other => self.superuser.clone().username(other.name()).password(ROLE_PASSWORD),
+        }
+    }
+
+    pub async fn connect(&self, role: Role) -> PgConnection {
+        PgConnection::connect_with(&self.options(role)).await.expect("the role can log in")
+    }
+
+    pub fn pool(&self, role: Role, connections_max: u32) -> PgPool {
+        PgPoolOptions::new().max_connections(connections_max).connect_lazy_with(self.options(role))
+    }
+
+    /// The host's own view of this database, with a login per role.
+    pub fn database(&self) -> Database {
+        use railhost::outbox::Role as Login;
+        Database::new(self.superuser.clone())
+            .with_login(Login::Ingest, self.options(Role::Ingest))
+            .with_login(Login::Executor, self.options(Role::Executor))
+            .with_login(Login::Operator, self.options(Role::Operator))
+            .with_login(Login::Readonly, self.options(Role::Readonly))
+    }
+
+    /// For a process that takes its database as a URL.
+    pub fn url(&self) -> String {
+        self.superuser.to_url_lossy().to_string()
+    }
+
+    /// Moves the outbox's clock, for every session from now on.
+    pub async fn move_clock(&self, offset: &str) {
+        let mut connection = self.connect(Role::Superuser).await;
+        sqlx::query(AssertSqlSafe(format!(
+            "create or replace function symphony.clock_offset() returns interval
+               language sql stable parallel safe as $$ select interval '{offset}' $$"
+        )))
+        .execute(&mut connection)
+        .await
+        .expect("the clock can be moved");
+    }
+}
+
+/// The SQLSTATE of an error that the server raised, or the error itself in words.
+pub fn sqlstate(error: &sqlx::Error) -> String {
+    match error {
+        sqlx::Error::Database(raised) => raised.code().map_or_else(|| raised.to_string(), |code| code.into_owned()),
+        other => other.to_string(),
+    }
+}
+
+pub(crate) fn parse(url: &str, variable: &str) -> PgConnectOptions {
+    PgConnectOptions::from_str(url).unwrap_or_else(|error| panic!("{variable} is no PostgreSQL URL: {error}"))
+}

@@ -1,0 +1,44 @@
+//! What the test targets share: a real PostgreSQL of each supported kind, and a fresh, migrated database per test.
+//!
+//! A test asks for a [`Db`] through [`on_each_postgres!`], which runs it on PostgreSQL 15 and on 18. A server that cannot
+//! be had is a failure, never a skip.
+
+mod db;
+mod docker;
+pub mod reference;
+mod railhost_binary;
+mod server;
+pub mod snapshot;
+pub mod sql;
+
+pub use db::{Db, Role, sqlstate};
+pub use railhost_binary::railhost;
+pub use server::Pg;
+
+/// Runs each test on every PostgreSQL that the project supports.
+///
+/// ```ignore
+/// on_each_postgres! {
+///     async fn a_replay_takes_no_number(db: Db) { … }
+/// }
+/// ```
+#[macro_export]
+macro_rules! on_each_postgres {
+    ($(async fn $name:ident($db:ident: Db) $body:block)*) => {
+        $(async fn $name($db: $crate::Db) $body)*
+
+        mod postgres_15 {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name($crate::Db::fresh($crate::Pg::V15).await).await;
+            })*
+        }
+
+        mod postgres_18 {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name($crate::Db::fresh($crate::Pg::V18).await).await;
+            })*
+        }
+    };
+}

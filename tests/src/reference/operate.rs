@@ -1,0 +1,115 @@
+//! What a person switches, finds and reissues, and what hosts say of themselves.
+
+use std::collections::BTreeSet;
+
+use uuid::Uuid;
+
+use super::{Host, Key, LateAnswer, Micros, Outbox, Participant, Pending, Receipt, Refusal, Request, SECOND};
+
+const HOST_FORGOTTEN_AFTER: Micros = 3600 * SECOND;
+
+impl Outbox {
+    pub fn pause(&mut self, rail: &str, paused: bool) {
+        let now = self.now;
+        let switch = self.rails.entry(rail.to_owned()).or_default();
+        (switch.paused, switch.changed_at) = (paused, now);
+        self.acts.push((if paused { "pause_rail" } else { "resume_rail" }, rail.to_owned()));
+    }
+
+    /// Writes nothing where nothing changes.
+    pub fn configure_rail(&mut self, rail: &str, hand_over_marks: bool, rate: Option<(i32, i32)>) {
+        if self.rails.get(rail).is_some_and(|known| (known.hand_over_marks, known.rate) == (hand_over_marks, rate)) {
+            return;
+        }
+        let now = self.now;
+        let known = self.rails.entry(rail.to_owned()).or_default();
+        (known.hand_over_marks, known.rate, known.changed_at) = (hand_over_marks, rate, now);
+        self.acts.push(("configure_rail", rail.to_owned()));
+    }
+
+    pub fn suspend(&mut self, participant: &str, suspended: bool) {
+        self.participant(participant).suspended = suspended;
+        let act = if suspended { "suspend_participant" } else { "reinstate_participant" };
+        self.acts.push((act, participant.to_owned()));
+    }
+
+    pub fn set_strict_order(&mut self, participant: &str, strict: bool) {
+        self.participant(participant).strict_order = strict;
+        let act = if strict { "order_strictly" } else { "order_loosely" };
+        self.acts.push((act, participant.to_owned()));
+    }
+
+    /// Rows whose parking disagrees with the switches.
+    pub fn out_of_line(&self) -> BTreeSet<Uuid> {
+        let wrong = |row: &Pending| row.lease.is_none() && !row.unsettled && row.parked != self.held(row);
+        self.pending.iter().filter(|(_, row)| wrong(row)).map(|(id, _)| *id).collect()
+    }
+
+    /// Brings one row in line; a freed one is due no earlier than it was.
+    pub fn reconcile(&mut self, id: Uuid) {
+        let now = self.now;
+        self.pending.entry(id).and_modify(|row| {
+            if row.parked {
+                row.next_attempt_at = row.next_attempt_at.max(now);
+            }
+            row.parked = !row.parked;
+        });
+    }
+
+    /// A person's finding, once, and only where the rail left the outcome open.
+    pub fn resolve(&mut self, id: Uuid, money_moved: &'static str) -> Result<(), Refusal> {
+        if !["yes", "no"].contains(&money_moved) {
+            return Err(Refusal::Invalid);
+        }
+        let open = self.verdict(id).is_some_and(|v| (v.state, v.money_moved) == ("FAILED", "unknown"));
+        if !open || self.resolutions.contains_key(&id) {
+            return Err(Refusal::NotAllowed);
+        }
+        self.resolutions.insert(id, money_moved);
+        self.acts.push(("resolve_payment", id.to_string()));
+        Ok(())
+    }
+
+    /// A new row in place of one that failed without moving money: never an old row, and one per predecessor.
+    pub fn reissue(&mut self, old: Uuid, key: &Key, id: Uuid, created_at: Micros) -> Result<Receipt, Refusal> {
+        let verdict = self.verdict(old).ok_or(Refusal::NotAllowed)?;
+        let moved = self.resolutions.get(&old).copied().unwrap_or(verdict.money_moved);
+        let heard_success = |((of, _), late): (&(Uuid, Uuid), &LateAnswer)| {
+            *of == old && (late.money_moved == "yes" || late.state == "DISPATCHED")
+        };
+        if verdict.state != "FAILED" || moved != "no" || self.late_answers.iter().any(heard_success) {
+            return Err(Refusal::NotAllowed);
+        }
+        let (instruction_id, idempotency_key) = key.clone();
+        let request = Request { instruction_id, idempotency_key, ..verdict.request.clone() };
+        let receipt = self.clone().enqueue(&request, id, created_at)?;
+        let linked = self.reissues.get(&old) == Some(&receipt.outbox_id);
+        if !linked && (receipt.replayed || self.reissues.contains_key(&old)) {
+            return Err(Refusal::NotAllowed);
+        }
+        self.enqueue(&request, id, created_at)?;
+        self.reissues.insert(old, receipt.outbox_id);
+        self.acts.push(("reissue_payment", old.to_string()));
+        Ok(receipt)
+    }
+
+    pub fn report_host(&mut self, worker: &str, rails: &[String], asleep: bool) {
+        let host = Host { rails: rails.to_vec(), asleep, seen_at: self.now };
+        self.hosts.insert(worker.to_owned(), host);
+        self.hosts.retain(|_, host| host.seen_at >= self.now - HOST_FORGOTTEN_AFTER);
+    }
+
+    /// When the next scheduled row falls due.
+    pub fn next_due_at(&self, rails: Option<&[String]>) -> Option<Micros> {
+        let asked = |row: &&Pending| rails.is_none_or(|rails| rails.contains(&row.request.rail_type));
+        let waiting = self.pending.values().filter(asked).filter(|row| !row.parked);
+        waiting.map(|row| row.next_attempt_at).filter(|at| *at > self.now).min()
+    }
+
+    fn participant(&mut self, participant: &str) -> &mut Participant {
+        let now = self.now;
+        let switches = self.participants.entry(participant.to_owned()).or_default();
+        switches.changed_at = now;
+        switches
+    }
+}

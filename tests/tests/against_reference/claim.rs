@@ -1,0 +1,214 @@
+//! Judges one claim: the database may choose, within the rules; what it chose is then played on the model.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use harness::reference::{Micros, Outbox, Pending, SECOND};
+use uuid::Uuid;
+
+use crate::operation::{Claim, RAILS, WORKERS};
+
+/// One row of the answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Leased {
+    pub(crate) id: Uuid,
+    pub(crate) rail: String,
+    pub(crate) token: Uuid,
+    pub(crate) expires_at: Micros,
+    pub(crate) next_attempt_at: Micros,
+    pub(crate) created_at: Micros,
+    pub(crate) attempt_count: i32,
+    pub(crate) unsettled: bool,
+    /// How many attempts and late answers it names, where it says anything of the past.
+    pub(crate) past: Option<(i64, i64)>,
+}
+
+/// Lease token and parking of every pending row after the claim.
+pub(crate) type Seen = BTreeMap<Uuid, (Option<Uuid>, bool)>;
+
+struct Room {
+    limit: usize,
+    lease: Micros,
+    after: Micros,
+}
+
+pub(crate) fn judge(model: &mut Outbox, claim: &Claim, answer: &[Leased], seen: &Seen) -> Result<(), String> {
+    let before = model.clone();
+    let room = room(model, claim);
+    let worker = WORKERS[claim.worker];
+    let batch_size = usize::try_from(claim.batch_size).unwrap_or(0);
+
+    let (taken, ended) = take_over(model, claim, &room, seen)?;
+    park(model, &room, seen)?;
+    let free = model.clone();
+
+    for row in answer {
+        let Some(room) = room.get(row.rail.as_str()) else { return Err(format!("{row:?}: a rail that was not asked for")) };
+        let Some(now) = model.pending.get(&row.id) else { return Err(format!("{row:?} is not pending")) };
+        let due = now.next_attempt_at <= model.now && (now.next_attempt_at >= room.after || taken.contains(&row.id));
+        if now.lease.is_some() || now.parked || !due || !model.may_lease(now) {
+            return Err(format!("{row:?} must not be leased: {now:?}"));
+        }
+        if before.pending.values().any(|p| p.lease.as_ref().is_some_and(|lease| lease.token == row.token)) {
+            return Err(format!("{row:?}: the token is not fresh"));
+        }
+        model.lease(row.id, worker, row.token, model.now + room.lease);
+        told_truly(model, row)?;
+    }
+    if answer.len() > batch_size {
+        return Err(format!("{} rows in a batch of {batch_size}", answer.len()));
+    }
+
+    for (rail, room) in &room {
+        let leased: Vec<&Leased> = answer.iter().filter(|row| row.rail == *rail).collect();
+        if leased.len() > room.limit {
+            return Err(format!("{} rows of {rail}, which has room for {}", leased.len(), room.limit));
+        }
+        in_order(&free, rail, room, &leased, &taken)?;
+        let full = answer.len() == batch_size || leased.len() == room.limit;
+        let left = due(model, rail, room);
+        let left = left.iter().find(|(_, row)| model.may_lease(row) && !ended.contains(&row.request.participant_id));
+        if let (false, Some(left)) = (full, left) {
+            return Err(format!("there was room, and a row that was due stayed behind: {left:?}"));
+        }
+    }
+    first_come(&before, &room, batch_size, answer)
+}
+
+fn room(model: &Outbox, claim: &Claim) -> BTreeMap<&'static str, Room> {
+    let batch = claim.batch_size;
+    let all = || (0..RAILS.len()).map(|rail| (rail, batch, claim.lease_seconds)).collect();
+    let rails: Vec<_> = claim.rails.clone().unwrap_or_else(all);
+    let after = claim.after_seconds_ago.filter(|_| claim.rails.is_some());
+    let one = |(rail, limit, lease): (usize, i32, i64)| {
+        let rail = RAILS[rail];
+        #[expect(clippy::cast_possible_truncation, reason = "a few tokens")]
+        let tokens = model.tokens(rail).map_or(i32::MAX, |tokens| tokens.floor() as i32);
+        let room = Room {
+            limit: usize::try_from(limit.min(batch).min(tokens)).unwrap_or(0),
+            lease: lease * SECOND,
+            after: after.map_or(Micros::MIN, |seconds| model.now - seconds * SECOND),
+        };
+        (rail, room)
+    };
+    rails.into_iter().map(one).collect()
+}
+
+/// Leases that ran out and are gone now were taken over, each with its row in the history.
+fn take_over(
+    model: &mut Outbox, claim: &Claim, room: &BTreeMap<&str, Room>, seen: &Seen,
+) -> Result<(BTreeSet<Uuid>, BTreeSet<String>), String> {
+    let mut taken = BTreeSet::new();
+    let mut ended = BTreeSet::new();
+    let mut count: BTreeMap<String, i32> = BTreeMap::new();
+    for id in model.expired() {
+        let row = model.pending[&id].clone();
+        let token = row.lease.map(|lease| lease.token);
+        if seen.get(&id).is_some_and(|(now, _)| *now == token) {
+            continue;
+        }
+        if !room.contains_key(row.request.rail_type.as_str()) {
+            return Err(format!("{id} was taken over on a rail that was not asked for"));
+        }
+        let per_rail = count.entry(row.request.rail_type.clone()).or_default();
+        *per_rail += 1;
+        if *per_rail > claim.takeovers {
+            return Err(format!("more than {} takeovers", claim.takeovers));
+        }
+        if model.expire(id, 0).state == "FAILED" {
+            ended.insert(row.request.participant_id);
+        } else {
+            taken.insert(id);
+        }
+    }
+    Ok((taken, ended))
+}
+
+/// Rows that the claim met and may not lease leave its index.
+fn park(model: &mut Outbox, room: &BTreeMap<&str, Room>, seen: &Seen) -> Result<(), String> {
+    for (id, (_, parked)) in seen {
+        let Some(row) = model.pending.get(id) else { return Err(format!("{id} should be gone")) };
+        if row.parked || !parked {
+            continue;
+        }
+        let met = room.contains_key(row.request.rail_type.as_str()) && row.next_attempt_at <= model.now;
+        if row.unsettled || row.lease.is_some() || !met || !model.held(row) {
+            return Err(format!("{id} must not be parked: {row:?}"));
+        }
+        model.pending.entry(*id).and_modify(|row| row.parked = true);
+    }
+    Ok(())
+}
+
+fn told_truly(model: &Outbox, row: &Leased) -> Result<(), String> {
+    let now = &model.pending[&row.id];
+    let lease = now.lease.as_ref().map_or(0, |lease| lease.expires_at);
+    let said = (row.next_attempt_at, row.created_at, row.attempt_count, row.unsettled, row.expires_at);
+    let is = (now.next_attempt_at, now.created_at, now.attempt_count, now.unsettled, lease);
+    let late = model.late_answers.keys().filter(|(id, _)| *id == row.id).count();
+    let past = (i64::from(model.last_no(row.id)), i64::try_from(late).unwrap_or(i64::MAX));
+    let past_told = row.past.map_or(past.0 == 0, |told| told == past);
+    if said == is && past_told { Ok(()) } else { Err(format!("{row:?} is not what the row is: {now:?}, past {past:?}")) }
+}
+
+fn due<'a>(model: &'a Outbox, rail: &str, room: &Room) -> Vec<(Uuid, &'a Pending)> {
+    model.due(rail).into_iter().filter(|(_, row)| row.next_attempt_at >= room.after).collect()
+}
+
+/// Within a rail the first rows come first; what was taken over stands apart, and all of it that may be leased is.
+fn in_order(
+    free: &Outbox, rail: &str, room: &Room, leased: &[&Leased], taken: &BTreeSet<Uuid>,
+) -> Result<(), String> {
+    let got: Vec<Uuid> = leased.iter().map(|row| row.id).collect();
+    let forgotten = taken.iter().find(|id| {
+        let row = &free.pending[id];
+        row.request.rail_type == rail && free.may_lease(row) && !got.contains(id)
+    });
+    if let Some(id) = forgotten {
+        return Err(format!("{id} was taken over and not leased"));
+    }
+    let waiting = due(free, rail, room);
+    let first: Vec<Uuid> = waiting
+        .iter()
+        .filter(|(id, row)| free.may_lease(row) && !taken.contains(id))
+        .map(|(id, _)| *id)
+        .take(got.iter().filter(|id| !taken.contains(id)).count())
+        .collect();
+    let new: BTreeSet<Uuid> = got.iter().copied().filter(|id| !taken.contains(id)).collect();
+    if first.iter().copied().collect::<BTreeSet<_>>() != new {
+        return Err(format!("{rail}: leased {new:?}, the first of the queue are {first:?}"));
+    }
+    let order: Vec<_> = leased.iter().map(|row| (row.next_attempt_at, row.created_at)).collect();
+    if !order.is_sorted() {
+        return Err(format!("{rail}: the answer is not in order: {order:?}"));
+    }
+    // Whatever stood in front of a leased row and may not go has been moved out of the way.
+    let last = first.last().and_then(|last| waiting.iter().position(|(id, _)| id == last)).unwrap_or(0);
+    match waiting.iter().take(last).find(|(_, row)| free.held(row) && !row.unsettled) {
+        Some((id, _)) => Err(format!("{rail}: {id} was met, may not be leased, and is not parked")),
+        None => Ok(()),
+    }
+}
+
+/// Across rails the rows that are due first are leased, if nothing had to be moved out of the way before.
+fn first_come(
+    before: &Outbox, room: &BTreeMap<&str, Room>, batch_size: usize, answer: &[Leased],
+) -> Result<(), String> {
+    let ran_out = |id: &Uuid| room.contains_key(before.pending[id].request.rail_type.as_str());
+    let mut queue: Vec<(Uuid, &Pending)> = room.iter().flat_map(|(rail, room)| due(before, rail, room)).collect();
+    if before.expired().iter().any(ran_out) || queue.iter().any(|(_, row)| !row.unsettled && before.held(row)) {
+        return Ok(());
+    }
+    queue.retain(|(_, row)| before.may_lease(row));
+    queue.sort_by_key(|(_, row)| (row.next_attempt_at, row.created_at));
+    let mut left: BTreeMap<&str, usize> = room.iter().map(|(rail, room)| (*rail, room.limit)).collect();
+    let mut first = BTreeSet::new();
+    for (id, row) in queue {
+        let Some(left) = left.get_mut(row.request.rail_type.as_str()).filter(|left| **left > 0) else { continue };
+        if first.len() < batch_size {
+            *left -= 1;
+            first.insert(id);
+        }
+    }
+    let got: BTreeSet<Uuid> = answer.iter().map(|row| row.id).collect();
+    if got == first { Ok(()) } else { Err(format!("leased {got:?}, due first are {first:?}")) }
+}

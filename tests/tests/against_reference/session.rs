@@ -1,0 +1,125 @@
+//! The sessions that take turns: real logins of each role, and the superuser who moves the clock and looks at the tables.
+
+use harness::{Db, Role, sqlstate};
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{Executor as _, PgConnection, Postgres, Row as _};
+use uuid::Uuid;
+
+use crate::operation::RAILS;
+
+/// A clock that stands still until it is told to move, so that model and database agree to the microsecond, and ids
+/// that are a millisecond apart, so that no two rows tie in the order of the claim.
+const STAGE: &str = "
+    create schema reference_test;
+    create table reference_test.clock (at timestamptz not null, base timestamptz not null);
+    insert into reference_test.clock
+    select t.now, t.now from (select date_trunc('second', clock_timestamp()) as now) t;
+    create sequence reference_test.ids;
+    create function reference_test.us(p_at timestamptz) returns bigint
+      language sql immutable as $$ select (extract(epoch from p_at) * 1000000)::bigint $$;
+    create or replace function symphony.clock() returns timestamptz
+      language sql volatile parallel safe as $$ select at from reference_test.clock $$;
+    create or replace function symphony.uuidv7() returns uuid
+      language sql volatile parallel safe as $$
+        select (left(replace(symphony.uuidv7_floor(
+                       symphony.clock() + nextval('reference_test.ids') * interval '1 millisecond')::text, '-', ''), 12)
+                || '7000' || substr(replace(gen_random_uuid()::text, '-', ''), 17))::uuid $$;
+    grant usage on schema reference_test to public;
+    grant select on reference_test.clock to public;
+    grant usage on sequence reference_test.ids to public;";
+
+/// Triggers refuse to empty the history, for everyone; replica mode is how a superuser gets around them.
+const CLEAR: &str = "
+    set session_replication_role = replica;
+    truncate symphony.participant_outbox_sequences, symphony.payment_outbox_pending, symphony.payment_outbox_claims,
+             symphony.payment_outbox_records, symphony.payment_outbox_attempts, symphony.payment_outbox_late_answers,
+             symphony.payment_outbox_resolutions, symphony.payment_outbox_reissues, symphony.participants,
+             symphony.rails, symphony.rail_rate_grants, symphony.relay_hosts, symphony.operator_acts
+             restart identity;
+    reset session_replication_role;
+    update reference_test.clock set at = base;
+    alter sequence reference_test.ids restart;";
+
+pub(crate) struct Sessions {
+    pub(crate) superuser: PgConnection,
+    ingest: [PgConnection; 2],
+    executor: [PgConnection; 2],
+    operator: [PgConnection; 2],
+    in_transaction: bool,
+}
+
+impl Sessions {
+    pub(crate) async fn open(db: &Db) -> Self {
+        let mut superuser = db.connect(Role::Superuser).await;
+        superuser.execute(STAGE).await.expect("the stage is set");
+        Self {
+            superuser,
+            ingest: [db.connect(Role::Ingest).await, db.connect(Role::Ingest).await],
+            executor: [db.connect(Role::Executor).await, db.connect(Role::Executor).await],
+            operator: [db.connect(Role::Operator).await, db.connect(Role::Operator).await],
+            in_transaction: false,
+        }
+    }
+
+    /// Empties the tables and turns the clock back; answers with the time.
+    pub(crate) async fn clear(&mut self) -> i64 {
+        if self.in_transaction {
+            self.end_transaction(false).await;
+        }
+        self.superuser.execute(CLEAR).await.expect("the tables can be emptied");
+        sqlx::query_scalar("select reference_test.us(at) from reference_test.clock")
+            .fetch_one(&mut self.superuser)
+            .await
+            .expect("the clock can be read")
+    }
+
+    /// Until its end, whatever is called is called inside one transaction of the superuser.
+    pub(crate) async fn begin(&mut self) {
+        self.superuser.execute("begin").await.expect("begin");
+        self.in_transaction = true;
+    }
+
+    pub(crate) async fn end_transaction(&mut self, commit: bool) {
+        self.superuser.execute(if commit { "commit" } else { "rollback" }).await.expect("the transaction ends");
+        self.in_transaction = false;
+    }
+
+    /// Runs one call as that role. A refusal is its SQLSTATE; inside a transaction it costs only this call.
+    pub(crate) async fn call(
+        &mut self, role: Role, turn: usize, query: Query<'_, Postgres, PgArguments>,
+    ) -> Result<Vec<PgRow>, String> {
+        let in_transaction = self.in_transaction;
+        let connection = match role {
+            _ if in_transaction => &mut self.superuser,
+            Role::Ingest => &mut self.ingest[turn],
+            Role::Executor => &mut self.executor[turn],
+            Role::Operator => &mut self.operator[turn],
+            _ => &mut self.superuser,
+        };
+        if in_transaction {
+            connection.execute("savepoint one").await.expect("savepoint");
+        }
+        let answer = query.fetch_all(&mut *connection).await;
+        if in_transaction {
+            let after = if answer.is_ok() { "release one" } else { "rollback to one; release one" };
+            connection.execute(after).await.expect("the savepoint ends");
+        }
+        answer.map_err(|error| sqlstate(&error))
+    }
+
+    /// Lease token and parking of every pending row, now.
+    pub(crate) async fn look(&mut self) -> Vec<(Uuid, Option<Uuid>, bool)> {
+        sqlx::query("select outbox_id, lease_token, parked from symphony.payment_outbox_pending")
+            .fetch_all(&mut self.superuser)
+            .await
+            .expect("pending rows can be read")
+            .iter()
+            .map(|row| (row.get(0), row.get(1), row.get(2)))
+            .collect()
+    }
+}
+
+pub(crate) fn rail_names(rails: &[usize]) -> Vec<String> {
+    rails.iter().map(|rail| RAILS[*rail].to_owned()).collect()
+}

@@ -1,0 +1,351 @@
+//! Fencing: nobody but the holder of a live lease ends it, and no lease ends unseen.
+
+use harness::on_each_postgres;
+use harness::sql::{
+    Answer, Hands, Leased, Request, WORKER, claim, claim_with, complete, complete_batch, count, refusal, run, scalar, try_run,
+};
+use serde_json::Value;
+use sqlx::Connection;
+use uuid::Uuid;
+
+on_each_postgres! {
+    async fn a_wrong_token_a_wrong_worker_or_a_wrong_payment_is_refused(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        hands.enqueue_many("p", 2).await;
+        let leases = hands.claim(1).await;
+        let (held, other) = (&leases[0], hands.claim(1).await.remove(0));
+        assert_ne!(held.lease_token, other.lease_token, "each claim has a token of its own");
+
+        let done = Answer::new("DISPATCHED");
+        for (worker, id, token) in [
+            (WORKER, held.outbox_id, Uuid::new_v4()),
+            (WORKER, held.outbox_id, other.lease_token),
+            ("worker-2", held.outbox_id, held.lease_token),
+            (WORKER, Uuid::now_v7(), held.lease_token),
+        ] {
+            assert_eq!(refusal(complete(&mut hands.executor, worker, id, token, &done).await), "P7002");
+        }
+        assert_eq!(hands.count("payment_outbox_attempts").await, 0);
+        assert_eq!(hands.count("payment_outbox_pending where lease_token is not null").await, 2);
+        assert_eq!(hands.complete(held, &done).await.expect("it is still held"), (1, "DISPATCHED".to_owned()));
+    }
+
+    async fn an_expired_lease_cannot_be_completed(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        hands.enqueue("p", "k").await;
+        let lease = hands.claim_one().await;
+        db.move_clock("31 seconds").await;
+        assert_eq!(refusal(hands.complete(&lease, &Answer::new("DISPATCHED")).await), "P7002");
+        assert_eq!(hands.count("payment_outbox_attempts").await, 0);
+        assert_eq!(hands.count("payment_outbox_pending").await, 1);
+    }
+
+    async fn a_repaired_lease_cannot_be_completed_by_its_old_holder(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        let id = hands.enqueue("p", "k").await;
+        let lease = hands.claim_one().await;
+        db.move_clock("31 seconds").await;
+        assert_eq!(hands.repair().await, [(id, 1)]);
+        assert_eq!(refusal(hands.complete(&lease, &Answer::new("DISPATCHED")).await), "P7002");
+        let answers = complete_batch(&mut hands.executor, WORKER, &[(id, lease.lease_token, Answer::new("DISPATCHED"))])
+            .await
+            .expect("a lost lease is the answer of its row");
+        assert_eq!(answers[0].refusal.as_deref(), Some("P7002"));
+        assert!(!answers[0].repeated, "a row that repair wrote is no answer of the holder");
+        assert_eq!(hands.count("payment_outbox_pending").await, 1);
+    }
+
+    async fn the_same_token_again_is_answered_not_lost(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        hands.enqueue("p", "k").await;
+        for (no, state) in [(1, "RETRYABLE"), (2, "DISPATCHED")] {
+            let lease = hands.claim_one().await;
+            let answer = Answer { delay_seconds: Some(0.0), ..Answer::new(state) };
+            let first = hands.complete(&lease, &answer).await.expect("it is held");
+            assert_eq!(first, (no, state.to_owned()));
+            assert_eq!(hands.complete(&lease, &answer).await.expect("it is recognised"), first);
+            let batch = [(lease.outbox_id, lease.lease_token, answer)];
+            let again = complete_batch(&mut hands.executor, WORKER, &batch).await.expect("a good batch").remove(0);
+            assert!(again.repeated && again.refusal.is_none(), "{again:?}");
+            assert_eq!((again.attempt_no, again.state.as_deref()), (Some(no), Some(state)));
+            let other = complete_batch(&mut hands.executor, "worker-2", &batch).await.expect("a good batch").remove(0);
+            assert_eq!(other.refusal.as_deref(), Some("P7002"), "the token is not another worker's");
+        }
+        assert_eq!(hands.count("payment_outbox_attempts").await, 2);
+    }
+
+    async fn sessions_that_complete_one_lease_at_once_write_one_row(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        hands.enqueue("p", "k").await;
+        let lease = hands.claim_one().await;
+        let pool = db.pool(harness::Role::Executor, 16);
+        let calls: Vec<_> = (0..32)
+            .map(|_| {
+                let (pool, lease) = (pool.clone(), lease.clone());
+                tokio::spawn(async move {
+                    complete(&pool, WORKER, lease.outbox_id, lease.lease_token, &Answer::new("DISPATCHED")).await
+                })
+            })
+            .collect();
+        for call in calls {
+            let answer = call.await.expect("no panic").expect("each is answered, the first or as a repeat");
+            assert_eq!(answer, (1, "DISPATCHED".to_owned()));
+        }
+        assert_eq!(hands.count("payment_outbox_attempts").await, 1);
+    }
+
+    async fn repair_frees_the_row_and_says_so_in_the_history(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        let id = hands.enqueue("p", "k").await;
+        let lease = hands.claim_one().await;
+        assert_eq!(hands.repair().await, [], "a live lease is left alone");
+        db.move_clock("31 seconds").await;
+        assert_eq!(hands.repair().await, [(id, 1)]);
+        assert_eq!(hands.repair().await, [], "once is enough");
+        let as_agreed: bool = hands
+            .scalar(
+                "select a.state = 'ZOMBIE_REQUEUE' and a.attempt_no = 1 and a.money_moved = 'unknown'
+                    and a.worker_id = 'worker-1' and p.unsettled and p.attempt_count = 1
+                    and num_nulls(p.claimed_by, p.lease_token, p.lease_expires_at) = 3
+                    and p.next_attempt_at = a.completed_at + interval '1 second'
+                   from symphony.payment_outbox_attempts a join symphony.payment_outbox_pending p using (outbox_id)",
+            )
+            .await;
+        assert!(as_agreed);
+        let token: Uuid = hands.scalar("select lease_token from symphony.payment_outbox_attempts").await;
+        assert_eq!(token, lease.lease_token);
+        assert_eq!(hands.count("payment_outbox_claims").await, 0, "the index of leases forgets it");
+    }
+
+    async fn repair_frees_leases_of_a_paused_rail_and_a_suspended_participant(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        hands.enqueue_many("p", 3).await;
+        hands.claim(3).await;
+        hands.operate("pause_rail", "mock").await;
+        hands.operate("suspend_participant", "p").await;
+        db.move_clock("31 seconds").await;
+        assert_eq!(hands.repair().await.len(), 3);
+    }
+
+    async fn repairs_at_the_same_time_free_each_row_once(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        hands.enqueue_many("p", 60).await;
+        for _ in 0..12 {
+            hands.claim(5).await;
+        }
+        db.move_clock("31 seconds").await;
+        let pool = db.pool(harness::Role::Executor, 8);
+        let repairs: Vec<_> = (0..16)
+            .map(|_| {
+                let pool = pool.clone();
+                tokio::spawn(async move { try_run(&pool, "select symphony.repair_expired_leases(7, 'r')").await })
+            })
+            .collect();
+        for repair in repairs {
+            repair.await.expect("no panic").expect("repairs do not get into each other's way");
+        }
+        while !hands.repair().await.is_empty() {}
+        assert_eq!(hands.count("payment_outbox_attempts where attempt_no = 1").await, 60);
+        assert_eq!(hands.count("payment_outbox_attempts").await, 60);
+    }
+
+    async fn repair_leaves_a_row_alone_that_is_being_completed(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        let id = hands.enqueue("p", "k").await;
+        let lease = hands.claim_one().await;
+        let mut slow = db.connect(harness::Role::Executor).await;
+        let mut open = slow.begin().await.expect("a transaction");
+        complete(&mut *open, WORKER, id, lease.lease_token, &Answer::new("DISPATCHED")).await.expect("it is held");
+        db.move_clock("31 seconds").await;
+        assert_eq!(hands.repair().await, []);
+        assert_eq!(claim(&mut hands.executor, 10, "worker-2").await, []);
+        open.commit().await.expect("it commits");
+        assert_eq!(hands.repair().await, []);
+        assert_eq!(hands.count("payment_outbox_attempts where state = 'DISPATCHED'").await, 1);
+        assert_eq!(hands.count("payment_outbox_attempts").await, 1);
+    }
+
+    async fn a_takeover_and_its_row_in_the_history_are_one_transaction(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        hands.enqueue("p", "k").await;
+        let first = hands.claim_one().await;
+        db.move_clock("31 seconds").await;
+
+        let mut open = hands.executor.begin().await.expect("a transaction");
+        assert_eq!(claim(&mut *open, 10, "worker-2").await.len(), 1);
+        assert_eq!(count(&mut hands.owner, "payment_outbox_attempts").await, 0, "not committed yet");
+        open.rollback().await.expect("it rolls back");
+        assert_eq!(hands.count("payment_outbox_pending where claimed_by = 'worker-1'").await, 1);
+
+        let second = claim(&mut hands.executor, 10, "worker-2").await.remove(0);
+        assert_ne!(second.lease_token, first.lease_token);
+        assert!(second.unsettled, "the first holder may have sent it");
+        assert_eq!(past(&second)["attempts"][0]["state"], "ZOMBIE_REQUEUE");
+        assert_eq!(
+            hands.count("payment_outbox_attempts where state = 'ZOMBIE_REQUEUE' and worker_id = 'worker-1'").await,
+            1
+        );
+        assert_eq!(refusal(hands.complete(&first, &Answer::new("DISPATCHED")).await), "P7002");
+        let done = complete(
+            &mut hands.executor, "worker-2", second.outbox_id, second.lease_token, &Answer::new("DISPATCHED"),
+        )
+        .await;
+        assert_eq!(done.expect("it is held"), (2, "DISPATCHED".to_owned()));
+    }
+
+    async fn takeovers_of_one_call_are_capped_over_all_rails(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        for key in 1..=3 {
+            for rail in ["a", "b"] {
+                hands.enqueue_this(&Request::new("p", &format!("{rail}{key}")).rail(rail)).await;
+            }
+        }
+        assert_eq!(hands.claim(6).await.len(), 6);
+        db.move_clock("31 seconds").await;
+        let none = claim_with(&mut hands.executor, "100, 'w', 30, p_takeovers => 0").await.expect("a good claim");
+        assert_eq!(none, [], "no takeover is allowed");
+        let two = claim_with(&mut hands.executor, "100, 'w', 30, p_takeovers => 2").await.expect("a good claim");
+        assert_eq!(two.len(), 2, "the cap is of the call, not of each rail");
+        assert_eq!(hands.count("payment_outbox_attempts").await, 2);
+        assert_eq!(claim(&mut hands.executor, 100, "w").await.len(), 4);
+    }
+
+    async fn a_takeover_at_the_ceiling_ends_the_payment_instead_of_leasing_it(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        hands.enqueue("p", "k").await;
+        hands.attempts(19, &Answer::retry("BUSY")).await;
+        hands.claim_one().await;
+        db.move_clock("31 seconds").await;
+        assert_eq!(claim(&mut hands.executor, 10, "worker-2").await, []);
+        assert_last(&mut hands, "FAILED OUTCOME_UNKNOWN unknown 20").await;
+    }
+
+    async fn the_twentieth_attempt_ends_the_payment_through_complete(db: Db) {
+        for (code, expected) in [
+            ("BUSY", "FAILED RETRIES_EXHAUSTED no 20"),
+            ("RAIL_PENDING", "FAILED OUTCOME_UNKNOWN unknown 20"),
+        ] {
+            let db = harness::Db::fresh(db.pg).await;
+            let mut hands = Hands::of(&db).await;
+            hands.enqueue("p", "k").await;
+            hands.attempts(19, &Answer::retry(code)).await;
+            let lease = hands.claim_one().await;
+            assert_eq!(lease.attempt_count, 19);
+            let answer = Answer { rail_reference: Some("heard".to_owned()), ..Answer::retry("BUSY") };
+            assert_eq!(hands.complete(&lease, &answer).await.expect("it is held"), (20, "FAILED".to_owned()));
+            assert_last(&mut hands, expected).await;
+            let kept = "payment_outbox_attempts where attempt_no = 20 and payload is not null and rail_reference = 'heard'";
+            assert_eq!(hands.count(kept).await, 1);
+            assert_eq!(hands.complete(&lease, &answer).await.expect("a repeat"), (20, "FAILED".to_owned()));
+        }
+    }
+
+    async fn the_twentieth_attempt_ends_the_payment_through_repair(db: Db) {
+        for (marks, expected) in
+            [(true, "FAILED RETRIES_EXHAUSTED no 20"), (false, "FAILED OUTCOME_UNKNOWN unknown 20")]
+        {
+            let db = harness::Db::fresh(db.pg).await;
+            let mut hands = Hands::of(&db).await;
+            if marks {
+                hands.keep_marks("mock").await;
+            }
+            let id = hands.enqueue("p", "k").await;
+            hands.attempts(19, &Answer::retry("BUSY")).await;
+            hands.claim_one().await;
+            db.move_clock("31 seconds").await;
+            assert_eq!(hands.repair().await, [(id, 20)]);
+            assert_last(&mut hands, expected).await;
+            assert_eq!(hands.repair().await, []);
+        }
+    }
+
+    async fn a_holder_whose_last_lease_was_ended_by_repair_is_told_that_it_lost_it(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        let id = hands.enqueue("p", "k").await;
+        hands.attempts(19, &Answer::retry("BUSY")).await;
+        let lease = hands.claim_one().await;
+        db.move_clock("31 seconds").await;
+        assert_eq!(hands.repair().await, [(id, 20)]);
+        // Answered as a repeat it would not be recorded as late, and nobody would learn that the rail paid.
+        assert_eq!(refusal(hands.complete(&lease, &Answer::new("DISPATCHED")).await), "P7002");
+    }
+
+    async fn a_payment_with_twenty_attempts_takes_no_further_one(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        let id = hands.enqueue("p", "k").await;
+        let lease = hands.claim_one().await;
+        // No function leads here; a hand in the history does.
+        run(
+            &mut hands.owner,
+            "insert into symphony.payment_outbox_attempts (outbox_id, lease_token, sequence_id, claimed_at, completed_at,
+               created_at, attempt_no, state, instruction_id, participant_id, idempotency_key, rail_type, worker_id, money_moved)
+             select outbox_id, gen_random_uuid(), 1, now(), now(), now(), 20, 'RETRYABLE', 'i', 'p', 'k', 'mock', 'w', 'no'
+               from symphony.payment_outbox_pending",
+        )
+        .await;
+        assert_eq!(refusal(hands.complete(&lease, &Answer::new("DISPATCHED")).await), "P7005");
+        let batch = [(id, lease.lease_token, Answer::new("DISPATCHED"))];
+        let answers = complete_batch(&mut hands.executor, WORKER, &batch).await.expect("a good batch");
+        assert_eq!(answers[0].refusal.as_deref(), Some("P7005"));
+        assert_eq!(hands.count("payment_outbox_pending").await, 1);
+    }
+
+    async fn a_late_answer_is_kept_once_and_the_next_holder_learns_of_it(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        let id = hands.enqueue("p", "k").await;
+        let lease = hands.claim_one().await;
+        db.move_clock("31 seconds").await;
+        hands.repair().await;
+        let late = format!(
+            "select symphony.record_late_answer('{id}', '{}', 'worker-1', 'DISPATCHED', 'ref-7', '200', null, null, 12, 'yes')",
+            lease.lease_token
+        );
+        assert!(scalar::<bool>(&mut hands.executor, &late).await, "kept");
+        assert!(!scalar::<bool>(&mut hands.executor, &late).await, "known already");
+        assert_eq!(hands.count("payment_outbox_late_answers").await, 1);
+        assert_eq!(hands.count("payment_outbox_pending where unsettled and attempt_count = 1").await, 1, "no transition");
+
+        db.move_clock("33 seconds").await;
+        let heard = past(&hands.claim_one().await)["late_answers"][0].clone();
+        assert_eq!(
+            (&heard["rail_reference"], &heard["money_moved"], &heard["state"]),
+            (&Value::from("ref-7"), &Value::from("yes"), &Value::from("DISPATCHED"))
+        );
+        let event: String = hands
+            .scalar("select event from symphony.payment_timeline where event like 'LATE%'")
+            .await;
+        assert_eq!(event, "LATE_SUCCESS");
+    }
+
+    async fn a_late_answer_must_make_sense(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        let id = hands.enqueue("p", "k").await;
+        for (arguments, code) in [
+            (format!("'{}', gen_random_uuid(), 'w', 'DISPATCHED'", Uuid::now_v7()), "P0002"),
+            (format!("'{id}', gen_random_uuid(), 'w', 'ZOMBIE_REQUEUE'"), "P7003"),
+            (format!("'{id}', gen_random_uuid(), 'w', null"), "P7003"),
+            (format!("'{id}', null, 'w', 'DISPATCHED'"), "22023"),
+            (format!("'{id}', gen_random_uuid(), '', 'DISPATCHED'"), "22023"),
+        ] {
+            let sql = format!("select symphony.record_late_answer({arguments}, null, null, null, null, null)");
+            assert_eq!(refusal(try_run(&mut hands.executor, &sql).await), code, "{arguments}");
+        }
+        assert_eq!(hands.count("payment_outbox_late_answers").await, 0);
+    }
+}
+
+fn past(lease: &Leased) -> &Value {
+    lease.past.as_ref().expect("a payment with a history comes with it")
+}
+
+/// The last attempt as `state error_code money_moved attempt_no`, of a payment that has left the queue.
+async fn assert_last(hands: &mut Hands, expected: &str) {
+    let last: String = hands
+        .scalar(
+            "select format('%s %s %s %s', state, error_code, money_moved, attempt_no)
+               from symphony.payment_outbox_attempts order by attempt_no desc limit 1",
+        )
+        .await;
+    assert_eq!(last, expected);
+    assert_eq!(hands.count("payment_outbox_pending").await, 0);
+}
