@@ -43,7 +43,7 @@ comment on function symphony.uuidv7() is
 create function symphony.uuidv7_floor(p_at timestamptz) returns uuid
   language sql immutable strict parallel safe
   as $$
-    select (lpad(to_hex((extract(epoch from p_at) * 1000)::bigint), 12, '0') || '00000000000000000000')::uuid
+    select (lpad(to_hex(floor(extract(epoch from p_at) * 1000)::bigint), 12, '0') || '00000000000000000000')::uuid
   $$;
 
 comment on function symphony.uuidv7_floor(timestamptz) is

@@ -14,6 +14,7 @@ create table symphony.payment_outbox_attempts (
   attempt_no      int not null check (attempt_no between 1 and 20),
   latency_ms      int,
   state           symphony.outbox_attempt_state not null,
+  by_holder       boolean not null default true,
   instruction_id  text collate "C" not null,
   participant_id  text collate "C" not null,
   idempotency_key text collate "C" not null,
@@ -38,7 +39,9 @@ comment on column symphony.payment_outbox_attempts.money_moved is
   'What is known of the payment after this attempt. Release and reissue need a plain no.';
 comment on column symphony.payment_outbox_attempts.adapter_digest is 'SHA-256 of the component that spoke.';
 comment on column symphony.payment_outbox_attempts.lease_token is
-  'The lease under which this was written: a completion sent twice is recognised by it.';
+  'The lease that ended with this: a completion sent twice is recognised by it.';
+comment on column symphony.payment_outbox_attempts.by_holder is
+  'False where the lease ran out and was ended for its holder, who may still have an answer to record as late.';
 comment on column symphony.payment_outbox_attempts.payload is
   'With the verdict only, when the pending row goes: every payment keeps its instruction as long as its history.';
 
@@ -134,9 +137,12 @@ begin
   while v_month < v_until loop
     v_next := date_trunc('month', v_month + interval '32 days', 'UTC');
     v_name := 'payment_outbox_attempts_' || to_char(v_month at time zone 'UTC', 'YYYYMM');
+    -- Made apart and attached: a reader of the history then holds up nobody, PARTITION OF would queue behind it.
     execute format(
-      'create table symphony.%I partition of symphony.payment_outbox_attempts for values from (%L) to (%L)'
-      ' with (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 1000000)',
+      'create table symphony.%I (like symphony.payment_outbox_attempts including defaults including constraints)'
+      ' with (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 1000000)', v_name);
+    execute format(
+      'alter table symphony.payment_outbox_attempts attach partition symphony.%I for values from (%L) to (%L)',
       v_name, symphony.uuidv7_floor(v_month), symphony.uuidv7_floor(v_next));
     execute format('alter table symphony.%I owner to symphony_control', v_name);
     execute format(

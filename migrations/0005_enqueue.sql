@@ -94,6 +94,7 @@ declare
   v_digests uuid[];
   v_hashes bytea[];
   v_fresh boolean[];
+  v_suspended boolean[];
   v_fresh_count int;
   v_ids uuid[];
   v_numbers bigint[];
@@ -124,15 +125,20 @@ begin
   -- Another session may record one of our keys between our look and our insert. Then the numbers taken for this round
   -- go back with the rolled-back block, and the next round sees the other's record.
   for v_round in 1..100 loop
-    select array_agg(t.first_of_key and t.problem is null
-                     and not exists (select 1 from symphony.payment_outbox_records r where r.key_digest = t.digest)
-                     and not exists (select 1 from symphony.participants s
-                                      where s.participant_id = t.participant and s.state = 'SUSPENDED')
-                     order by t.ord)
-      into v_fresh
-      from (select u.*, row_number() over (partition by u.digest, u.problem is null order by u.ord) = 1 as first_of_key
-              from unnest(v_problems, v_digests, p_participant_ids)
-                   with ordinality as u(problem, digest, participant, ord)) t;
+    -- A row that is refused for itself does not use up its key: the next row of the batch with that key may have it.
+    select array_agg(t.is_new and t.may_enter order by t.ord),
+           array_agg(t.is_new and not t.may_enter and t.problem is null order by t.ord)
+      into v_fresh, v_suspended
+      from (select w.*,
+                   count(*) filter (where w.may_enter) over (partition by w.digest order by w.ord)
+                     = case when w.may_enter then 1 else 0 end
+                   and not exists (select 1 from symphony.payment_outbox_records r where r.key_digest = w.digest) as is_new
+              from (select u.problem, u.digest, u.ord,
+                           u.problem is null
+                           and not exists (select 1 from symphony.participants s
+                                            where s.participant_id = u.participant and s.state = 'SUSPENDED') as may_enter
+                      from unnest(v_problems, v_digests, p_participant_ids)
+                           with ordinality as u(problem, digest, participant, ord)) w) t;
     v_fresh_count := coalesce(cardinality(array_positions(v_fresh, true)), 0);
     v_ids := null;
     v_numbers := null;
@@ -214,20 +220,21 @@ begin
            symphony.uuidv7_time(coalesce(t.id, case when r.request_hash = t.hash then r.outbox_id end)),
            case when t.id is not null then 'PENDING'
                 when r.request_hash = t.hash then symphony.payment_state(r.outbox_id) end,
-           t.id is null and r.request_hash is not distinct from t.hash,
+           t.id is null and coalesce(r.request_hash = t.hash, false),
            case when t.problem is not null then '22023'
                 when t.id is not null then null
-                when r.key_digest is null then 'P7006'
+                when t.suspended then 'P7006'
                 when r.request_hash <> t.hash then 'P7004' end,
            case when t.problem is not null then t.problem
                 when t.id is not null then null
-                when r.key_digest is null then format('participant %s is suspended', t.participant)
+                when t.suspended then format('participant %s is suspended', t.participant)
                 when r.request_hash <> t.hash
                   then format('key (%s, %s) was used with another request', t.instruction, t.key) end
       from unnest(v_problems, v_digests, v_hashes, v_ids, v_numbers, p_participant_ids, p_instruction_ids,
-                  p_idempotency_keys)
-           with ordinality as t(problem, digest, hash, id, number, participant, instruction, key, ord)
-      left join symphony.payment_outbox_records r on r.key_digest = t.digest and t.problem is null and t.id is null
+                  p_idempotency_keys, v_suspended)
+           with ordinality as t(problem, digest, hash, id, number, participant, instruction, key, suspended, ord)
+      left join symphony.payment_outbox_records r
+        on r.key_digest = t.digest and t.problem is null and t.id is null and not t.suspended
      order by t.ord;
 end
 $$;

@@ -15,7 +15,6 @@ declare
   v_hash bytea;
   v_known record;
   v_problem text;
-  v_parked boolean;
 begin
   if not exists (select 1 from symphony.payment_outbox_partitions where detached_at is null
                   having min(from_at) <= symphony.clock() and max(until_at) > symphony.clock() + interval '1 minute') then
@@ -74,15 +73,11 @@ begin
     created_at := symphony.uuidv7_time(outbox_id);
     insert into symphony.payment_outbox_records (key_digest, outbox_id, sequence_id, request_hash, participant_id)
     values (v_digest, outbox_id, sequence_id, v_hash, p_participant_ids[i]);
-    select exists (select 1 from symphony.payment_outbox_pending e where e.participant_id = p_participant_ids[i])
-      into v_parked
-      from symphony.participants s
-     where s.participant_id = p_participant_ids[i] and s.strict_order;
     insert into symphony.payment_outbox_pending
            (outbox_id, sequence_id, next_attempt_at, created_at, instruction_id, participant_id, idempotency_key,
-            rail_type, payload, parked)
+            rail_type, payload)
     values (outbox_id, sequence_id, created_at, created_at, p_instruction_ids[i], p_participant_ids[i],
-            p_idempotency_keys[i], p_rail_types[i], p_payloads[i], coalesce(v_parked, false));
+            p_idempotency_keys[i], p_rail_types[i], p_payloads[i]);
     state := 'PENDING';
     return next;
   end loop;

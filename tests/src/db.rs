@@ -19,7 +19,8 @@ pub enum Role {
 }
 
 impl Role {
-    pub const RUNTIME: [Self; 5] = [Self::Ingest, Self::Executor, Self::Operator, Self::Readonly, Self::Auditor];
+    pub const RUNTIME: [Self; 5] =
+        [Self::Ingest, Self::Executor, Self::Operator, Self::Readonly, Self::Auditor];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -55,7 +56,8 @@ impl Db {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let server = server::get(pg).await;
         let name = format!("t{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let mut connection = PgConnection::connect_with(&server).await.expect("the test server accepts connections");
+        let mut connection =
+            PgConnection::connect_with(&server).await.expect("the test server accepts connections");
         sqlx::query(AssertSqlSafe(format!("create database {name} template {template}")))
             .execute(&mut connection)
             .await
@@ -110,7 +112,9 @@ impl Db {
 /// The SQLSTATE of an error that the server raised, or the error itself in words.
 pub fn sqlstate(error: &sqlx::Error) -> String {
     match error {
-        sqlx::Error::Database(raised) => raised.code().map_or_else(|| raised.to_string(), |code| code.into_owned()),
+        sqlx::Error::Database(raised) => {
+            raised.code().map_or_else(|| raised.to_string(), |code| code.into_owned())
+        }
         other => other.to_string(),
     }
 }

@@ -26,7 +26,11 @@ pub(crate) async fn start(pg: Pg) -> Option<PgConnectOptions> {
             return None;
         }
         Err(_) => {
-            eprintln!("Docker took more than {} s for PostgreSQL {}; looking for binaries", START_MAX.as_secs(), pg.major());
+            eprintln!(
+                "Docker took more than {} s for PostgreSQL {}; looking for binaries",
+                START_MAX.as_secs(),
+                pg.major()
+            );
             return None;
         }
     };
@@ -34,5 +38,12 @@ pub(crate) async fn start(pg: Pg) -> Option<PgConnectOptions> {
     let host = container.get_host().await.ok()?.to_string();
     // One container per version, left running and used again by the next run.
     std::mem::forget(container);
-    Some(PgConnectOptions::new().host(&host).port(port).username("postgres").password(PASSWORD).database("postgres"))
+    Some(
+        PgConnectOptions::new()
+            .host(&host)
+            .port(port)
+            .username("postgres")
+            .password(PASSWORD)
+            .database("postgres"),
+    )
 }

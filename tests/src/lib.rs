@@ -5,8 +5,8 @@
 
 mod db;
 mod docker;
-pub mod reference;
 mod railhost_binary;
+pub mod reference;
 mod server;
 pub mod snapshot;
 pub mod sql;

@@ -12,8 +12,8 @@ mod operate;
 mod state;
 
 pub use state::{
-    ATTEMPTS_MAX, Attempt, Completed, Host, Key, LateAnswer, Lease, Micros, Outbox, Outcome, Participant, Pending, Rail,
-    Receipt, Record, Refusal, Request, SECOND, Words,
+    ATTEMPTS_MAX, Attempt, Completed, Host, Key, LateAnswer, Lease, Micros, Outbox, Outcome, Participant,
+    Pending, Rail, Receipt, Record, Refusal, Request, SECOND, Words,
 };
 
 impl Outbox {
@@ -29,26 +29,23 @@ impl Outbox {
             let (outbox_id, sequence_id) = (known.outbox_id, known.sequence_id);
             return Ok(Receipt { outbox_id, sequence_id, state: self.state(outbox_id), replayed: true });
         }
-        let switches = self.participants.get(&request.participant_id).cloned().unwrap_or_default();
-        if switches.suspended {
+        if self.participants.get(&request.participant_id).is_some_and(|switches| switches.suspended) {
             return Err(Refusal::Suspended);
         }
         let next = self.numbers.entry(request.participant_id.clone()).or_insert(1);
         let sequence_id = *next;
         *next += 1;
         self.records.insert(key, Record { outbox_id: id, sequence_id, request: request.clone() });
-        let parked =
-            switches.strict_order && self.pending.values().any(|p| p.request.participant_id == request.participant_id);
         self.pending.insert(
             id,
             Pending {
                 request: request.clone(),
                 sequence_id,
                 created_at,
-                next_attempt_at: self.now,
+                next_attempt_at: created_at,
                 attempt_count: 0,
                 unsettled: false,
-                parked,
+                parked: false,
                 handed_over_at: None,
                 claimed_at: None,
                 lease: None,
@@ -77,15 +74,20 @@ impl Outbox {
         let Some(switches) = self.participants.get(&row.request.participant_id) else { return false };
         let same = |other: &&Pending| other.request.participant_id == row.request.participant_id;
         switches.suspended
-            || (switches.strict_order && self.pending.values().filter(same).any(|o| o.sequence_id < row.sequence_id))
+            || (switches.strict_order
+                && self.pending.values().filter(same).any(|o| o.sequence_id < row.sequence_id))
     }
 
     /// Unleased rows of a rail that are due and not parked, in the order of the claim.
     pub fn due(&self, rail: &str) -> Vec<(Uuid, &Pending)> {
         let due = |row: &Pending| {
-            row.request.rail_type == rail && row.lease.is_none() && !row.parked && row.next_attempt_at <= self.now
+            row.request.rail_type == rail
+                && row.lease.is_none()
+                && !row.parked
+                && row.next_attempt_at <= self.now
         };
-        let mut rows: Vec<_> = self.pending.iter().map(|(id, row)| (*id, row)).filter(|(_, row)| due(row)).collect();
+        let mut rows: Vec<_> =
+            self.pending.iter().map(|(id, row)| (*id, row)).filter(|(_, row)| due(row)).collect();
         rows.sort_by_key(|(_, row)| (row.next_attempt_at, row.created_at));
         rows
     }
@@ -173,7 +175,13 @@ impl Outbox {
 
     // Verdicts -------------------------------------------------------------------------------------------------------
 
-    pub fn complete(&mut self, worker: &str, id: Uuid, token: Uuid, said: &Outcome) -> Result<Completed, Refusal> {
+    pub fn complete(
+        &mut self,
+        worker: &str,
+        id: Uuid,
+        token: Uuid,
+        said: &Outcome,
+    ) -> Result<Completed, Refusal> {
         said.check()?;
         if !self.holds(worker, id, token) {
             return self.completed_before(worker, id, token).ok_or(Refusal::LeaseLost);
@@ -187,7 +195,8 @@ impl Outbox {
         let unsettled = said.unsettled.unwrap_or(self.pending[&id].unsettled || sounds_open);
         let forced = said.state == "RETRYABLE" && self.last_no(id) + 1 == ATTEMPTS_MAX;
         if forced {
-            words.error_code = Some(if unsettled { "OUTCOME_UNKNOWN" } else { "RETRIES_EXHAUSTED" }.to_owned());
+            words.error_code =
+                Some(if unsettled { "OUTCOME_UNKNOWN" } else { "RETRIES_EXHAUSTED" }.to_owned());
         }
         let money_moved = match said.state {
             "DISPATCHED" => "yes",
@@ -200,7 +209,8 @@ impl Outbox {
         Ok(self.end(id, state, money_moved, words, true, |row, now| {
             row.unsettled = unsettled;
             row.next_attempt_at = now + delay;
-            if said.unsettled == Some(false) {
+            // The mark belongs to what is open; a settled row is handed over anew.
+            if !unsettled {
                 row.handed_over_at = None;
             }
         }))
@@ -233,7 +243,10 @@ impl Outbox {
             let verdicts = history.iter().filter(|a| a.is_verdict()).count();
             let pending = self.pending.contains_key(&id);
             if verdicts + usize::from(pending) != 1 || history.len() > 20 {
-                return Err(format!("{id}: {verdicts} verdicts, pending: {pending}, {} attempts", history.len()));
+                return Err(format!(
+                    "{id}: {verdicts} verdicts, pending: {pending}, {} attempts",
+                    history.len()
+                ));
             }
         }
         for (participant, next) in &self.numbers {
@@ -261,7 +274,12 @@ impl Outbox {
 
     /// Writes the attempt; a verdict takes the row away, anything else frees it and lets `again` reschedule it.
     fn end(
-        &mut self, id: Uuid, state: &'static str, money_moved: &'static str, words: Words, by_holder: bool,
+        &mut self,
+        id: Uuid,
+        state: &'static str,
+        money_moved: &'static str,
+        words: Words,
+        by_holder: bool,
         again: impl FnOnce(&mut Pending, Micros),
     ) -> Completed {
         let now = self.now;

@@ -9,7 +9,8 @@ pub async fn schema(connection: &mut PgConnection) -> String {
     let mut text = String::new();
     for (title, sql) in PARTS {
         text.push_str(&format!("# {title}\n"));
-        let mut lines: Vec<String> = column(&mut *connection, sql).await.iter().map(|line: &String| one_month(line)).collect();
+        let mut lines: Vec<String> =
+            column(&mut *connection, sql).await.iter().map(|line: &String| one_month(line)).collect();
         lines.sort();
         lines.dedup();
         for line in lines {
@@ -86,7 +87,7 @@ const PARTS: [(&str, &str); 10] = [
     ),
     (
         "triggers",
-        "select format('%s%s', pg_get_triggerdef(t.oid), case when t.tgenabled <> 'O' then ' (' || t.tgenabled || ')' end)
+        "select format('%s%s', pg_get_triggerdef(t.oid), case when t.tgenabled <> 'O' then ' (' || t.tgenabled::text || ')' end)
            from pg_trigger t join pg_class c on c.oid = t.tgrelid
           where c.relnamespace = 'symphony'::regnamespace and not t.tgisinternal",
     ),

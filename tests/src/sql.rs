@@ -34,7 +34,9 @@ impl Request {
             participant_id: Some(participant.to_owned()),
             idempotency_key: Some(key.to_owned()),
             rail_type: Some("mock".to_owned()),
-            payload: Some(r#"{"amount": "10.00", "currency": "UGX", "destination": "256700000001"}"#.to_owned()),
+            payload: Some(
+                r#"{"amount": "10.00", "currency": "UGX", "destination": "256700000001"}"#.to_owned(),
+            ),
         }
     }
 
@@ -214,10 +216,7 @@ pub async fn claim(executor: impl PgExecutor<'_>, rows: i32, worker: &str) -> Ve
 }
 
 /// A claim whose arguments are written out in SQL.
-pub async fn claim_with(
-    executor: impl PgExecutor<'_>,
-    arguments: &str,
-) -> Result<Vec<Leased>, sqlx::Error> {
+pub async fn claim_with(executor: impl PgExecutor<'_>, arguments: &str) -> Result<Vec<Leased>, sqlx::Error> {
     sqlx::query_as(AssertSqlSafe(format!("select * from symphony.claim_outbox_batch({arguments})")))
         .fetch_all(executor)
         .await
@@ -350,7 +349,9 @@ impl Hands {
 
     /// A rail that keeps hand-over marks.
     pub async fn keep_marks(&mut self, rail: &str) {
-        let sql = format!("select symphony.configure_rail('{rail}', false, true, null, null, null, 'tester', 'a test')");
+        let sql = format!(
+            "select symphony.configure_rail('{rail}', false, true, null, null, null, 'tester', 'a test')"
+        );
         run(&mut self.operator, &sql).await;
     }
 
@@ -369,10 +370,14 @@ impl Hands {
             ))
             .await;
         for step in [
-            format!("select symphony.note_export('{part}', (select count(*) from symphony.{part}), repeat('0', 64))"),
+            format!(
+                "select symphony.note_export('{part}', (select count(*) from symphony.{part}), repeat('0', 64))"
+            ),
             format!("select symphony.copy_verdicts('{part}', 7)"),
             format!("select symphony.check_retirable('{part}', 7)"),
-            format!("alter table symphony.payment_outbox_attempts detach partition symphony.{part} concurrently"),
+            format!(
+                "alter table symphony.payment_outbox_attempts detach partition symphony.{part} concurrently"
+            ),
             format!("select symphony.note_detached('{part}')"),
             format!("select symphony.drop_detached('{part}')"),
         ] {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use harness::sql::{
-    Answer, Hands, Leased, Request, WAIT_MAX, WORKER, claim, claim_with, complete_batch, refusal, run, scalar, try_run,
-    until_waiting,
+    Answer, Hands, Leased, Request, WAIT_MAX, WORKER, claim, claim_with, complete_batch, refusal, run,
+    scalar, try_run, until_waiting,
 };
 use harness::{Role, on_each_postgres};
 use sqlx::Connection;
@@ -337,7 +337,8 @@ async fn due(hands: &mut Hands, which: &str, offset: &str) {
 }
 
 async fn limit(hands: &mut Hands, rate_per_second: i32, burst: i32) {
-    let sql =
-        format!("select symphony.configure_rail('mock', true, false, null, {rate_per_second}, {burst}, 'tester', 'a test')");
+    let sql = format!(
+        "select symphony.configure_rail('mock', true, false, null, {rate_per_second}, {burst}, 'tester', 'a test')"
+    );
     run(&mut hands.operator, &sql).await;
 }

@@ -22,7 +22,11 @@ impl Place {
     fn new(url: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir_all(folder.path().join("config/rails")).expect("a folder");
-        fs::write(folder.path().join("config/rails/mock.toml"), "idempotent = true\nhand_over_marks = false\n").expect("written");
+        fs::write(
+            folder.path().join("config/rails/mock.toml"),
+            "idempotent = true\nhand_over_marks = false\n",
+        )
+        .expect("written");
         Self { folder, url: url.to_owned() }
     }
 
@@ -44,8 +48,9 @@ impl Place {
 
     fn json(&self, arguments: &[&str]) -> Value {
         let output = self.run(&[arguments, &["--json"]].concat());
-        serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("no JSON ({error}): {}{}", text(&output.stdout), text(&output.stderr)))
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+            panic!("no JSON ({error}): {}{}", text(&output.stdout), text(&output.stderr))
+        })
     }
 }
 
@@ -74,7 +79,10 @@ async fn a_file_goes_in_but_for_its_bad_lines_which_are_named_by_number() {
     assert_eq!(output.status.code(), Some(65), "{}", text(&output.stderr));
     let complaints = text(&output.stderr);
     for (line, word) in [(22, "fields"), (23, "unknown-rail"), (24, "key reused")] {
-        assert!(complaints.lines().any(|l| l.contains(&format!("payments.csv:{line}:")) && l.contains(word)), "{complaints}");
+        assert!(
+            complaints.lines().any(|l| l.contains(&format!("payments.csv:{line}:")) && l.contains(word)),
+            "{complaints}"
+        );
     }
     assert!(text(&output.stdout).contains("21 payment(s) accepted, 0 known already, 3 line(s) refused"));
 
@@ -110,7 +118,10 @@ async fn a_killed_import_goes_on_where_it_was_and_accepts_every_line_once() {
     assert!(count("skipped") > 0, "{rest}");
     assert_eq!(count("skipped") + count("accepted") + count("replayed"), 20_000);
     let mut owner = db.connect(Role::Superuser).await;
-    let rows: i64 = sqlx::query_scalar("select count(*) from symphony.payment_outbox_records").fetch_one(&mut owner).await.expect("counted");
+    let rows: i64 = sqlx::query_scalar("select count(*) from symphony.payment_outbox_records")
+        .fetch_one(&mut owner)
+        .await
+        .expect("counted");
     assert_eq!(rows, 20_000);
     assert_eq!(place.json(&["gaps"])["gaps"], serde_json::json!([]));
 }
@@ -119,7 +130,17 @@ async fn a_killed_import_goes_on_where_it_was_and_accepts_every_line_once() {
 async fn a_payment_can_be_followed_and_a_rail_and_a_participant_held() {
     let db = Db::fresh(Pg::V18).await;
     let place = Place::new(&db.url());
-    let one = ["enqueue", "--instruction", "inv-1", "--participant", "acme", "--rail", "mock", "--payload", r#"{"amount":"1"}"#];
+    let one = [
+        "enqueue",
+        "--instruction",
+        "inv-1",
+        "--participant",
+        "acme",
+        "--rail",
+        "mock",
+        "--payload",
+        r#"{"amount":"1"}"#,
+    ];
     let accepted = place.json(&one);
     let id = accepted["outbox_id"].as_str().expect("an id");
     assert_eq!(place.json(&one)["replayed"], true);
@@ -141,16 +162,27 @@ async fn a_payment_can_be_followed_and_a_rail_and_a_participant_held() {
     assert!(place.run(&["resume", "mock", "--why", "topped up"]).status.success());
     assert_eq!(place.json(&["suspend", "acme", "--why", "fraud"])["payments_moved"], 1);
     assert!(executor.claim_any(10, 45.0).await.expect("claimed").is_empty());
-    let refused = place.run(&["enqueue", "--instruction", "inv-2", "--participant", "acme", "--rail", "mock", "--payload", "{}"]);
+    let refused = place.run(&[
+        "enqueue",
+        "--instruction",
+        "inv-2",
+        "--participant",
+        "acme",
+        "--rail",
+        "mock",
+        "--payload",
+        "{}",
+    ]);
     assert_eq!(refused.status.code(), Some(77), "{}", text(&refused.stderr));
     assert_eq!(place.json(&["reinstate", "acme", "--why", "cleared"])["payments_moved"], 1);
     assert_eq!(executor.claim_any(10, 45.0).await.expect("claimed").len(), 1);
 
     let mut owner = db.connect(Role::Superuser).await;
-    let acts: Vec<(String, String)> = sqlx::query_as("select act, by_whom from symphony.operator_acts order by act_id")
-        .fetch_all(&mut owner)
-        .await
-        .expect("read");
+    let acts: Vec<(String, String)> =
+        sqlx::query_as("select act, by_whom from symphony.operator_acts order by act_id")
+            .fetch_all(&mut owner)
+            .await
+            .expect("read");
     let names: Vec<&str> = acts.iter().map(|(act, _)| act.as_str()).collect();
     assert_eq!(names, ["pause_rail", "resume_rail", "suspend_participant", "reinstate_participant"]);
     assert!(acts.iter().all(|(_, by)| by == "tester"));
@@ -161,10 +193,26 @@ async fn bad_input_is_one_sentence_and_a_useful_exit_code() {
     let db = Db::fresh(Pg::V18).await;
     let place = Place::new(&db.url());
     let cases: [(&[&str], i32, &str); 7] = [
-        (&["enqueue", "--instruction", "i", "--participant", "p", "--rail", "mtn", "--payload", "{}"], 64, "rail \"mtn\" is not known"),
-        (&["enqueue", "--instruction", "i", "--participant", "p", "--rail", "mock", "--payload", "{"], 64, "--payload is no JSON"),
-        (&["enqueue", "--instruction", "i", "--participant", "p", "--rail", "mock", "--payload", "[]"], 64, "payload must be a JSON object"),
-        (&["enqueue", "--instruction", "", "--participant", "p", "--rail", "mock", "--payload", "{}"], 64, "instruction_id must have"),
+        (
+            &["enqueue", "--instruction", "i", "--participant", "p", "--rail", "mtn", "--payload", "{}"],
+            64,
+            "rail \"mtn\" is not known",
+        ),
+        (
+            &["enqueue", "--instruction", "i", "--participant", "p", "--rail", "mock", "--payload", "{"],
+            64,
+            "--payload is no JSON",
+        ),
+        (
+            &["enqueue", "--instruction", "i", "--participant", "p", "--rail", "mock", "--payload", "[]"],
+            64,
+            "payload must be a JSON object",
+        ),
+        (
+            &["enqueue", "--instruction", "", "--participant", "p", "--rail", "mock", "--payload", "{}"],
+            64,
+            "instruction_id must have",
+        ),
         (&["timeline", "not-an-id"], 64, "expected a UUID"),
         (&["enqueue", "--file", "nowhere.csv"], 1, "cannot read nowhere.csv"),
         (&["frobnicate"], 64, "unrecognized subcommand"),
@@ -176,7 +224,10 @@ async fn bad_input_is_one_sentence_and_a_useful_exit_code() {
     }
     assert!(place.json(&["gaps"])["gaps"].as_array().expect("a list").is_empty());
     let mut owner = db.connect(Role::Superuser).await;
-    let rows: i64 = sqlx::query_scalar("select count(*) from symphony.payment_outbox_records").fetch_one(&mut owner).await.expect("counted");
+    let rows: i64 = sqlx::query_scalar("select count(*) from symphony.payment_outbox_records")
+        .fetch_one(&mut owner)
+        .await
+        .expect("counted");
     assert_eq!(rows, 0, "nothing was written");
 }
 
@@ -184,9 +235,15 @@ async fn bad_input_is_one_sentence_and_a_useful_exit_code() {
 fn a_wrong_configuration_names_file_key_and_expectation() {
     let place = Place::new(UNREACHABLE);
     let cases = [
-        ("[retention]\nattempt_days = 30\n", "config/bad.toml: line 2: unknown field `attempt_days`, expected one of"),
+        (
+            "[retention]\nattempt_days = 30\n",
+            "config/bad.toml: line 2: unknown field `attempt_days`, expected one of",
+        ),
         ("[retention]\nattempts_days = 3\n", "retention.attempts_days is 3, expected 7 or more"),
-        ("[database.logins]\ningest = { file = \"/not/there\" }\n", "database.logins.ingest refers to /not/there"),
+        (
+            "[database.logins]\ningest = { file = \"/not/there\" }\n",
+            "database.logins.ingest refers to /not/there",
+        ),
     ];
     for (content, sentence) in cases {
         place.write("config/bad.toml", content);
@@ -197,7 +254,11 @@ fn a_wrong_configuration_names_file_key_and_expectation() {
     place.write("config/rails/bank.toml", "idempotent = false\nhand_over_marks = false\n");
     let output = place.run(&["check"]);
     assert_eq!(output.status.code(), Some(64));
-    assert!(text(&output.stderr).contains("rails/bank.toml: hand_over_marks is false, expected true"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("rails/bank.toml: hand_over_marks is false, expected true"),
+        "{}",
+        text(&output.stderr)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -219,11 +280,24 @@ async fn an_absent_or_empty_database_exits_69_and_check_passes_after_migrate() {
 async fn retention_exports_a_month_before_it_goes_and_says_what_stays() {
     let db = Db::fresh(Pg::V15).await;
     let place = Place::new(&db.url());
-    place.run(&["enqueue", "--instruction", "old", "--participant", "p", "--rail", "mock", "--payload", "{}"]);
+    place.run(&[
+        "enqueue",
+        "--instruction",
+        "old",
+        "--participant",
+        "p",
+        "--rail",
+        "mock",
+        "--payload",
+        "{}",
+    ]);
     let executor = Executor::new(&db.database(), "worker", 1);
     let lease = executor.claim_any(1, 45.0).await.expect("claimed").remove(0);
     use railhost::outbox::complete::{Completion, Outcome, State};
-    executor.complete(&Completion { held: lease.held(), outcome: Outcome::new(State::Dispatched) }).await.expect("completed");
+    executor
+        .complete(&Completion { held: lease.held(), outcome: Outcome::new(State::Dispatched) })
+        .await
+        .expect("completed");
 
     let young = place.json(&["retention", "--export", "out"]);
     assert_eq!(young["retired"], serde_json::json!([]));
@@ -231,10 +305,21 @@ async fn retention_exports_a_month_before_it_goes_and_says_what_stays() {
     let old = place.json(&["retention", "--export", "out"]);
     let month = young["months"][0]["partition_name"].as_str().expect("a name");
     assert!(old["retired"].as_array().expect("a list").iter().any(|name| name == month), "{old}");
-    let exported = fs::read_to_string(place.folder.path().join(format!("out/{month}.jsonl"))).expect("exported");
+    let exported =
+        fs::read_to_string(place.folder.path().join(format!("out/{month}.jsonl"))).expect("exported");
     assert!(exported.contains(&lease.outbox_id.to_string()));
 
-    let replay = place.json(&["enqueue", "--instruction", "old", "--participant", "p", "--rail", "mock", "--payload", "{}"]);
+    let replay = place.json(&[
+        "enqueue",
+        "--instruction",
+        "old",
+        "--participant",
+        "p",
+        "--rail",
+        "mock",
+        "--payload",
+        "{}",
+    ]);
     assert_eq!((&replay["state"], &replay["replayed"]), (&"DISPATCHED".into(), &true.into()));
     let events = place.json(&["timeline", &lease.outbox_id.to_string()]);
     assert_eq!(events["events"][1]["detail"]["history"], "gone");

@@ -1,7 +1,8 @@
 //! The end of a lease: what each answer leaves behind, single and in batches.
 
 use harness::sql::{
-    Answer, Hands, LEASE_SECONDS, Request, WORKER, claim_with, column, complete, complete_batch, refusal, run, try_run,
+    Answer, Hands, LEASE_SECONDS, Request, WORKER, claim_with, column, complete, complete_batch, refusal,
+    run, try_run,
 };
 use harness::{Role, on_each_postgres};
 use sqlx::postgres::PgDatabaseError;
@@ -169,7 +170,7 @@ on_each_postgres! {
         let mut hands = Hands::of(&db).await;
         let one = "array[gen_random_uuid()]";
         for arguments in [
-            format!("'w', '{{}}', '{{}}', '{{}}'"),
+            "'w', '{}', '{}', '{}'".to_owned(),
             format!("'w', null, {one}, array['FAILED']"),
             format!("'w', {one}, null, array['FAILED']"),
             format!("'w', {one}, {one}, null"),
@@ -238,8 +239,9 @@ async fn mixed_answers(hands: &mut Hands) -> Vec<(Uuid, Uuid, Answer)> {
     for request in &requests {
         hands.enqueue_this(request).await;
     }
-    let leases =
-        claim_with(&mut hands.executor, &format!("8, '{WORKER}', {LEASE_SECONDS}")).await.expect("a good claim");
+    let leases = claim_with(&mut hands.executor, &format!("8, '{WORKER}', {LEASE_SECONDS}"))
+        .await
+        .expect("a good claim");
     let row = |n: usize, answer: Answer| (leases[n].outbox_id, leases[n].lease_token, answer);
     let lost = |n: usize, answer: Answer| (leases[n].outbox_id, Uuid::nil(), answer);
     vec![

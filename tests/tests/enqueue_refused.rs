@@ -223,7 +223,10 @@ impl Bell {
     async fn rings(&mut self, hands: &mut Hands) -> usize {
         run(&mut hands.owner, "select pg_notify('outbox_pending', 'the end')").await;
         for rings in 0.. {
-            let stroke = tokio::time::timeout(WAIT_MAX, self.0.recv()).await.expect("in time").expect("still connected");
+            let stroke = tokio::time::timeout(WAIT_MAX, self.0.recv())
+                .await
+                .expect("in time")
+                .expect("still connected");
             match stroke.payload() {
                 "the end" => return rings,
                 payload => assert_eq!(payload, "new_work"),

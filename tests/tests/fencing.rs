@@ -2,7 +2,8 @@
 
 use harness::on_each_postgres;
 use harness::sql::{
-    Answer, Hands, Leased, Request, WORKER, claim, claim_with, complete, complete_batch, count, refusal, run, scalar, try_run,
+    Answer, Hands, Leased, Request, WORKER, claim, claim_with, complete, complete_batch, count, refusal, run,
+    scalar, try_run,
 };
 use serde_json::Value;
 use sqlx::Connection;

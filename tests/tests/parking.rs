@@ -1,7 +1,8 @@
 //! Rows that may not be leased now: a paused rail, a suspended participant, a strictly ordered stream.
 
 use harness::sql::{
-    Answer, Hands, Leased, Request, WORKER, claim, complete, complete_batch, enqueue, run, scalar, until_waiting,
+    Answer, Hands, Leased, Request, WORKER, claim, complete, complete_batch, enqueue, run, scalar, try_run,
+    until_waiting,
 };
 use harness::{Db, Role, on_each_postgres};
 use sqlx::Connection;
@@ -57,9 +58,10 @@ on_each_postgres! {
         hands.enqueue_many("held", 300).await;
         hands.enqueue_many("free", 5).await;
         hands.operate("suspend_participant", "held").await;
-        assert_eq!(hands.claim(5).await.iter().filter(|lease| lease.participant_id == "free").count(), 5,
-            "a claim gets past rows that it may not lease");
         assert_eq!(scalar::<i32>(&mut hands.operator, "select symphony.reconcile_parking(100)").await, 100, "a bounded step");
+        let leases = hands.claim(20).await;
+        assert_eq!(leases.iter().filter(|lease| lease.participant_id == "free").count(), 5, "a claim gets past the rest");
+        assert_eq!(leases.len(), 5);
         while hands.reconcile().await > 0 {}
         assert_eq!(hands.count("payment_outbox_pending where parked").await, 300);
         assert_eq!(hands.scalar::<i64>("select parked from symphony.outbox_status where rail_type = 'mock'").await, 300);
@@ -76,11 +78,11 @@ on_each_postgres! {
         hands.order_strictly("p", true).await;
         hands.enqueue_many("p", 3).await;
         hands.enqueue("p", "k4").await;
-        assert_eq!(hands.count("payment_outbox_pending where parked").await, 3);
         for number in 1..=4 {
             let lease = hands.claim_one().await;
             assert_eq!(lease.sequence_id, number);
             assert_eq!(hands.claim(10).await, [], "nobody overtakes a leased head");
+            assert_eq!(hands.count("payment_outbox_pending where not parked").await, 1, "the others are out of the way");
             hands.complete(&lease, &Answer::retry("BUSY")).await.expect("it is held");
             let lease = hands.claim_one().await;
             assert_eq!(lease.sequence_id, number, "nobody overtakes a head that is tried again");
@@ -136,13 +138,44 @@ on_each_postgres! {
         assert_eq!(hands.claim_one().await.sequence_id, 1);
     }
 
-    async fn an_enqueue_that_is_open_while_the_head_gets_its_verdict_is_promoted(db: Db) {
+    async fn a_callers_long_transaction_holds_up_no_verdict_and_strands_no_row(db: Db) {
         let mut hands = Hands::of(&db).await;
         hands.order_strictly("p", true).await;
         hands.enqueue("p", "k1").await;
         let head = hands.claim_one().await;
         let mut open = hands.ingest.begin().await.expect("a transaction");
         enqueue(&mut *open, &Request::new("p", "k2")).await.expect("a good payment");
+        run(&mut hands.executor, "set lock_timeout = '2s'").await;
+        complete(&mut hands.executor, WORKER, head.outbox_id, head.lease_token, &Answer::new("DISPATCHED"))
+            .await
+            .expect("it waits for nobody");
+        open.commit().await.expect("it commits");
+        assert_eq!(hands.claim_one().await.sequence_id, 2);
+    }
+
+    async fn a_payment_that_came_while_a_verdict_was_open_becomes_the_head(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        hands.order_strictly("p", true).await;
+        hands.enqueue("p", "k1").await;
+        let head = hands.claim_one().await;
+        let mut open = hands.executor.begin().await.expect("a transaction");
+        complete(&mut *open, WORKER, head.outbox_id, head.lease_token, &Answer::new("DISPATCHED")).await.expect("it is held");
+        enqueue(&mut hands.ingest, &Request::new("p", "k2")).await.expect("accepted");
+        let mut other = db.connect(Role::Executor).await;
+        assert_eq!(claim(&mut other, 10, "worker-2").await, [], "the verdict may still be taken back");
+        open.commit().await.expect("it commits");
+        assert_eq!(hands.claim_one().await.sequence_id, 2);
+    }
+
+    async fn a_claim_that_parks_the_next_row_before_the_verdict_commits_does_not_strand_it(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        hands.order_strictly("p", true).await;
+        hands.enqueue_many("p", 2).await;
+        let head = hands.claim(1).await.remove(0);
+        assert_eq!(head.sequence_id, 1);
+        let mut other = db.connect(Role::Executor).await;
+        let mut open = other.begin().await.expect("a transaction");
+        assert_eq!(claim(&mut *open, 10, "worker-2").await, [], "it parks the second row");
         let verdict = spawn_complete(&db, &head);
         until_waiting(&db, 1).await;
         open.commit().await.expect("it commits");
@@ -150,19 +183,30 @@ on_each_postgres! {
         assert_eq!(hands.claim_one().await.sequence_id, 2);
     }
 
-    async fn an_enqueue_behind_an_open_verdict_becomes_the_head(db: Db) {
+    async fn a_reconciliation_beside_verdicts_does_not_strand_the_next_rows(db: Db) {
         let mut hands = Hands::of(&db).await;
-        hands.order_strictly("p", true).await;
-        hands.enqueue("p", "k1").await;
-        let head = hands.claim_one().await;
-        let mut open = hands.executor.begin().await.expect("a transaction");
-        complete(&mut *open, WORKER, head.outbox_id, head.lease_token, &Answer::new("DISPATCHED")).await.expect("it is held");
-        let pool = db.pool(Role::Ingest, 1);
-        let next = tokio::spawn(async move { enqueue(&pool, &Request::new("p", "k2")).await });
-        until_waiting(&db, 1).await;
-        open.commit().await.expect("it commits");
-        next.await.expect("no panic").expect("accepted");
-        assert_eq!(hands.claim_one().await.sequence_id, 2);
+        let operator = db.pool(Role::Operator, 1);
+        for round in 0..6 {
+            let streams: Vec<String> = (0..40).map(|n| format!("p{round}-{n}")).collect();
+            for stream in &streams {
+                hands.enqueue(stream, &format!("{stream} first")).await;
+            }
+            let heads = verdicts_for(&hands.claim(100).await);
+            for stream in &streams {
+                hands.enqueue(stream, &format!("{stream} second")).await;
+                hands.order_strictly(stream, true).await;
+            }
+            // One sees heads whose verdicts are not committed, the other sees seconds that are not parked yet.
+            let (verdicts, parked) = tokio::join!(
+                complete_batch(&mut hands.executor, WORKER, &heads),
+                try_run(&operator, "select symphony.reconcile_parking()"),
+            );
+            verdicts.expect("they were held");
+            parked.expect("it gets into nobody's way");
+            let seconds = hands.claim(100).await;
+            assert_eq!(seconds.len(), 40, "every second row is a head now");
+            complete_batch(&mut hands.executor, WORKER, &verdicts_for(&seconds)).await.expect("they are held");
+        }
     }
 
     async fn a_race_of_enqueue_claim_and_verdict_never_strands_a_row(db: Db) {
@@ -205,11 +249,8 @@ on_each_postgres! {
             }
             let pool = db.pool(Role::Executor, 2);
             let verdicts = |number: i64| {
-                let rows: Vec<(Uuid, Uuid, Answer)> = leases
-                    .iter()
-                    .filter(|lease| lease.sequence_id == number)
-                    .map(|lease| (lease.outbox_id, lease.lease_token, Answer::new("DISPATCHED")))
-                    .collect();
+                let leases: Vec<Leased> = leases.iter().filter(|lease| lease.sequence_id == number).cloned().collect();
+                let rows = verdicts_for(&leases);
                 let pool = pool.clone();
                 tokio::spawn(async move { complete_batch(&pool, WORKER, &rows).await })
             };
@@ -220,6 +261,10 @@ on_each_postgres! {
             }
         }
     }
+}
+
+fn verdicts_for(leases: &[Leased]) -> Vec<(Uuid, Uuid, Answer)> {
+    leases.iter().map(|lease| (lease.outbox_id, lease.lease_token, Answer::new("DISPATCHED"))).collect()
 }
 
 fn numbers(leases: &[Leased]) -> Vec<i64> {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use harness::sql::{
-    Answer, Hands, Request, WORKER, claim, column, complete, complete_batch, enqueue, refusal, run, scalar, try_run, until_waiting,
+    Answer, Hands, Request, WORKER, claim, column, complete, complete_batch, enqueue, refusal, run, scalar,
+    try_run, until_waiting,
 };
 use harness::{Db, Role, on_each_postgres};
 use sqlx::postgres::PgPoolOptions;
@@ -294,7 +295,9 @@ async fn partition_of(hands: &mut Hands, id: Uuid) -> String {
 
 /// Connections that give up on a lock after two seconds.
 fn impatient_pool(db: &Db, role: Role) -> PgPool {
-    PgPoolOptions::new().max_connections(2).connect_lazy_with(db.options(role).options([("lock_timeout", "2s")]))
+    PgPoolOptions::new()
+        .max_connections(2)
+        .connect_lazy_with(db.options(role).options([("lock_timeout", "2s")]))
 }
 
 fn refusal_or_none<T>(result: Result<T, sqlx::Error>) -> Option<String> {

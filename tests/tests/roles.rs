@@ -123,7 +123,7 @@ on_each_postgres! {
                     format!("update symphony.{table} set {column} = {column}"),
                     format!("delete from symphony.{table}"),
                     format!("truncate symphony.{table}"),
-                    format!("lock table symphony.{table} in access exclusive mode"),
+                    format!("do $$ begin lock table symphony.{table} in access exclusive mode; end $$"),
                     format!("alter table symphony.{table} disable trigger all"),
                     format!("drop table symphony.{table}"),
                 ] {

@@ -34,7 +34,10 @@ async fn leased(db: &Db, count: usize) -> (Executor, Vec<Lease>) {
 }
 
 fn dispatched(leases: &[Lease]) -> Vec<Completion> {
-    leases.iter().map(|lease| Completion { held: lease.held(), outcome: Outcome::new(State::Dispatched) }).collect()
+    leases
+        .iter()
+        .map(|lease| Completion { held: lease.held(), outcome: Outcome::new(State::Dispatched) })
+        .collect()
 }
 
 on_each_postgres! {

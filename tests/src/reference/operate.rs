@@ -18,7 +18,11 @@ impl Outbox {
 
     /// Writes nothing where nothing changes.
     pub fn configure_rail(&mut self, rail: &str, hand_over_marks: bool, rate: Option<(i32, i32)>) {
-        if self.rails.get(rail).is_some_and(|known| (known.hand_over_marks, known.rate) == (hand_over_marks, rate)) {
+        if self
+            .rails
+            .get(rail)
+            .is_some_and(|known| (known.hand_over_marks, known.rate) == (hand_over_marks, rate))
+        {
             return;
         }
         let now = self.now;
@@ -61,7 +65,9 @@ impl Outbox {
         if !["yes", "no"].contains(&money_moved) {
             return Err(Refusal::Invalid);
         }
-        let open = self.verdict(id).is_some_and(|v| (v.state, v.money_moved) == ("FAILED", "unknown"));
+        let open = self.verdict(id).is_some_and(|v| {
+            v.state == "FAILED" && (v.money_moved == "unknown" || self.heard_success_late(id))
+        });
         if !open || self.resolutions.contains_key(&id) {
             return Err(Refusal::NotAllowed);
         }
@@ -71,26 +77,36 @@ impl Outbox {
     }
 
     /// A new row in place of one that failed without moving money: never an old row, and one per predecessor.
-    pub fn reissue(&mut self, old: Uuid, key: &Key, id: Uuid, created_at: Micros) -> Result<Receipt, Refusal> {
+    pub fn reissue(
+        &mut self,
+        old: Uuid,
+        key: &Key,
+        id: Uuid,
+        created_at: Micros,
+    ) -> Result<Receipt, Refusal> {
         let verdict = self.verdict(old).ok_or(Refusal::NotAllowed)?;
         let moved = self.resolutions.get(&old).copied().unwrap_or(verdict.money_moved);
-        let heard_success = |((of, _), late): (&(Uuid, Uuid), &LateAnswer)| {
-            *of == old && (late.money_moved == "yes" || late.state == "DISPATCHED")
-        };
-        if verdict.state != "FAILED" || moved != "no" || self.late_answers.iter().any(heard_success) {
+        if verdict.state != "FAILED" || moved != "no" || self.heard_success_late(old) {
             return Err(Refusal::NotAllowed);
         }
         let (instruction_id, idempotency_key) = key.clone();
         let request = Request { instruction_id, idempotency_key, ..verdict.request.clone() };
         let receipt = self.clone().enqueue(&request, id, created_at)?;
-        let linked = self.reissues.get(&old) == Some(&receipt.outbox_id);
-        if !linked && (receipt.replayed || self.reissues.contains_key(&old)) {
+        if self.reissues.get(&old) == Some(&receipt.outbox_id) {
+            return Ok(receipt);
+        }
+        if receipt.replayed || self.reissues.contains_key(&old) {
             return Err(Refusal::NotAllowed);
         }
         self.enqueue(&request, id, created_at)?;
         self.reissues.insert(old, receipt.outbox_id);
         self.acts.push(("reissue_payment", old.to_string()));
         Ok(receipt)
+    }
+
+    fn heard_success_late(&self, id: Uuid) -> bool {
+        let success = |late: &LateAnswer| late.money_moved == "yes" || late.state == "DISPATCHED";
+        self.late_answers.iter().any(|((of, _), late)| *of == id && success(late))
     }
 
     pub fn report_host(&mut self, worker: &str, rails: &[String], asleep: bool) {

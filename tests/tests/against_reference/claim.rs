@@ -6,6 +6,7 @@ use harness::reference::{Micros, Outbox, Pending, SECOND};
 use uuid::Uuid;
 
 use crate::operation::{Claim, RAILS, WORKERS};
+use crate::session::Seen;
 
 /// One row of the answer.
 #[derive(Clone, Debug)]
@@ -22,9 +23,6 @@ pub(crate) struct Leased {
     pub(crate) past: Option<(i64, i64)>,
 }
 
-/// Lease token and parking of every pending row after the claim.
-pub(crate) type Seen = BTreeMap<Uuid, (Option<Uuid>, bool)>;
-
 struct Room {
     limit: usize,
     lease: Micros,
@@ -38,13 +36,17 @@ pub(crate) fn judge(model: &mut Outbox, claim: &Claim, answer: &[Leased], seen: 
     let batch_size = usize::try_from(claim.batch_size).unwrap_or(0);
 
     let (taken, ended) = take_over(model, claim, &room, seen)?;
+    park_and_promote(model, &ended, seen);
     park(model, &room, seen)?;
     let free = model.clone();
 
     for row in answer {
-        let Some(room) = room.get(row.rail.as_str()) else { return Err(format!("{row:?}: a rail that was not asked for")) };
+        let Some(room) = room.get(row.rail.as_str()) else {
+            return Err(format!("{row:?}: a rail that was not asked for"));
+        };
         let Some(now) = model.pending.get(&row.id) else { return Err(format!("{row:?} is not pending")) };
-        let due = now.next_attempt_at <= model.now && (now.next_attempt_at >= room.after || taken.contains(&row.id));
+        let due = now.next_attempt_at <= model.now
+            && (now.next_attempt_at >= room.after || taken.contains(&row.id));
         if now.lease.is_some() || now.parked || !due || !model.may_lease(now) {
             return Err(format!("{row:?} must not be leased: {now:?}"));
         }
@@ -66,7 +68,8 @@ pub(crate) fn judge(model: &mut Outbox, claim: &Claim, answer: &[Leased], seen: 
         in_order(&free, rail, room, &leased, &taken)?;
         let full = answer.len() == batch_size || leased.len() == room.limit;
         let left = due(model, rail, room);
-        let left = left.iter().find(|(_, row)| model.may_lease(row) && !ended.contains(&row.request.participant_id));
+        let left =
+            left.iter().find(|(_, row)| model.may_lease(row) && !ended.contains(&row.request.participant_id));
         if let (false, Some(left)) = (full, left) {
             return Err(format!("there was room, and a row that was due stayed behind: {left:?}"));
         }
@@ -95,23 +98,25 @@ fn room(model: &Outbox, claim: &Claim) -> BTreeMap<&'static str, Room> {
 
 /// Leases that ran out and are gone now were taken over, each with its row in the history.
 fn take_over(
-    model: &mut Outbox, claim: &Claim, room: &BTreeMap<&str, Room>, seen: &Seen,
+    model: &mut Outbox,
+    claim: &Claim,
+    room: &BTreeMap<&str, Room>,
+    seen: &Seen,
 ) -> Result<(BTreeSet<Uuid>, BTreeSet<String>), String> {
     let mut taken = BTreeSet::new();
     let mut ended = BTreeSet::new();
-    let mut count: BTreeMap<String, i32> = BTreeMap::new();
+    let mut left = claim.takeovers;
     for id in model.expired() {
         let row = model.pending[&id].clone();
         let token = row.lease.map(|lease| lease.token);
-        if seen.get(&id).is_some_and(|(now, _)| *now == token) {
+        if seen.get(&id).is_some_and(|(now, ..)| *now == token) {
             continue;
         }
         if !room.contains_key(row.request.rail_type.as_str()) {
             return Err(format!("{id} was taken over on a rail that was not asked for"));
         }
-        let per_rail = count.entry(row.request.rail_type.clone()).or_default();
-        *per_rail += 1;
-        if *per_rail > claim.takeovers {
+        left -= 1;
+        if left < 0 {
             return Err(format!("more than {} takeovers", claim.takeovers));
         }
         if model.expire(id, 0).state == "FAILED" {
@@ -123,9 +128,32 @@ fn take_over(
     Ok((taken, ended))
 }
 
+/// A head may have been parked on one rail before a takeover at the ceiling, on another rail, made way for it: all that is
+/// left to see is that it is due since now.
+fn park_and_promote(model: &mut Outbox, ended: &BTreeSet<String>, seen: &Seen) {
+    let now = model.now;
+    let strict =
+        |row: &Pending| model.participants.get(&row.request.participant_id).is_some_and(|p| p.strict_order);
+    let heads: Vec<Uuid> = model
+        .pending
+        .iter()
+        .filter(|(_, row)| {
+            ended.contains(&row.request.participant_id)
+                && strict(row)
+                && row.lease.is_none()
+                && !model.held(row)
+        })
+        .filter(|(id, _)| seen.get(id).is_some_and(|(.., due_at)| *due_at == now))
+        .map(|(id, _)| *id)
+        .collect();
+    for id in heads {
+        model.pending.entry(id).and_modify(|row| row.next_attempt_at = row.next_attempt_at.max(now));
+    }
+}
+
 /// Rows that the claim met and may not lease leave its index.
 fn park(model: &mut Outbox, room: &BTreeMap<&str, Room>, seen: &Seen) -> Result<(), String> {
-    for (id, (_, parked)) in seen {
+    for (id, (_, parked, _)) in seen {
         let Some(row) = model.pending.get(id) else { return Err(format!("{id} should be gone")) };
         if row.parked || !parked {
             continue;
@@ -147,7 +175,11 @@ fn told_truly(model: &Outbox, row: &Leased) -> Result<(), String> {
     let late = model.late_answers.keys().filter(|(id, _)| *id == row.id).count();
     let past = (i64::from(model.last_no(row.id)), i64::try_from(late).unwrap_or(i64::MAX));
     let past_told = row.past.map_or(past.0 == 0, |told| told == past);
-    if said == is && past_told { Ok(()) } else { Err(format!("{row:?} is not what the row is: {now:?}, past {past:?}")) }
+    if said == is && past_told {
+        Ok(())
+    } else {
+        Err(format!("{row:?} is not what the row is: {now:?}, past {past:?}"))
+    }
 }
 
 fn due<'a>(model: &'a Outbox, rail: &str, room: &Room) -> Vec<(Uuid, &'a Pending)> {
@@ -156,7 +188,11 @@ fn due<'a>(model: &'a Outbox, rail: &str, room: &Room) -> Vec<(Uuid, &'a Pending
 
 /// Within a rail the first rows come first; what was taken over stands apart, and all of it that may be leased is.
 fn in_order(
-    free: &Outbox, rail: &str, room: &Room, leased: &[&Leased], taken: &BTreeSet<Uuid>,
+    free: &Outbox,
+    rail: &str,
+    room: &Room,
+    leased: &[&Leased],
+    taken: &BTreeSet<Uuid>,
 ) -> Result<(), String> {
     let got: Vec<Uuid> = leased.iter().map(|row| row.id).collect();
     let forgotten = taken.iter().find(|id| {
@@ -177,13 +213,15 @@ fn in_order(
     if first.iter().copied().collect::<BTreeSet<_>>() != new {
         return Err(format!("{rail}: leased {new:?}, the first of the queue are {first:?}"));
     }
-    let order: Vec<_> = leased.iter().map(|row| (row.next_attempt_at, row.created_at)).collect();
-    if !order.is_sorted() {
-        return Err(format!("{rail}: the answer is not in order: {order:?}"));
+    let at = |row: &Leased| (row.next_attempt_at, row.created_at);
+    if !leased.chunk_by(|a, b| a.token == b.token).all(|lease| lease.is_sorted_by_key(|row| at(row))) {
+        return Err(format!("{rail}: the answer is not in order"));
     }
-    // Whatever stood in front of a leased row and may not go has been moved out of the way.
+    // Whatever stood in front of a leased row and may not go has been moved out of the way. The settled rows of a paused
+    // rail are not even looked at.
+    let paused = free.rails.get(rail).is_some_and(|rail| rail.paused);
     let last = first.last().and_then(|last| waiting.iter().position(|(id, _)| id == last)).unwrap_or(0);
-    match waiting.iter().take(last).find(|(_, row)| free.held(row) && !row.unsettled) {
+    match waiting.iter().take(last).find(|(_, row)| !paused && free.held(row) && !row.unsettled) {
         Some((id, _)) => Err(format!("{rail}: {id} was met, may not be leased, and is not parked")),
         None => Ok(()),
     }
@@ -191,11 +229,16 @@ fn in_order(
 
 /// Across rails the rows that are due first are leased, if nothing had to be moved out of the way before.
 fn first_come(
-    before: &Outbox, room: &BTreeMap<&str, Room>, batch_size: usize, answer: &[Leased],
+    before: &Outbox,
+    room: &BTreeMap<&str, Room>,
+    batch_size: usize,
+    answer: &[Leased],
 ) -> Result<(), String> {
     let ran_out = |id: &Uuid| room.contains_key(before.pending[id].request.rail_type.as_str());
-    let mut queue: Vec<(Uuid, &Pending)> = room.iter().flat_map(|(rail, room)| due(before, rail, room)).collect();
-    if before.expired().iter().any(ran_out) || queue.iter().any(|(_, row)| !row.unsettled && before.held(row)) {
+    let mut queue: Vec<(Uuid, &Pending)> =
+        room.iter().flat_map(|(rail, room)| due(before, rail, room)).collect();
+    if before.expired().iter().any(ran_out) || queue.iter().any(|(_, row)| !row.unsettled && before.held(row))
+    {
         return Ok(());
     }
     queue.retain(|(_, row)| before.may_lease(row));
@@ -203,7 +246,9 @@ fn first_come(
     let mut left: BTreeMap<&str, usize> = room.iter().map(|(rail, room)| (*rail, room.limit)).collect();
     let mut first = BTreeSet::new();
     for (id, row) in queue {
-        let Some(left) = left.get_mut(row.request.rail_type.as_str()).filter(|left| **left > 0) else { continue };
+        let Some(left) = left.get_mut(row.request.rail_type.as_str()).filter(|left| **left > 0) else {
+            continue;
+        };
         if first.len() < batch_size {
             *left -= 1;
             first.insert(id);

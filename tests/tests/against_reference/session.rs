@@ -1,5 +1,8 @@
 //! The sessions that take turns: real logins of each role, and the superuser who moves the clock and looks at the tables.
 
+use std::collections::BTreeMap;
+
+use harness::reference::Micros;
 use harness::{Db, Role, sqlstate};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
@@ -9,12 +12,13 @@ use uuid::Uuid;
 use crate::operation::RAILS;
 
 /// A clock that stands still until it is told to move, so that model and database agree to the microsecond, and ids
-/// that are a millisecond apart, so that no two rows tie in the order of the claim.
+/// that are a millisecond apart (a second behind the clock, for none may lie ahead), so that no two rows tie in the order
+/// of the claim.
 const STAGE: &str = "
     create schema reference_test;
     create table reference_test.clock (at timestamptz not null, base timestamptz not null);
     insert into reference_test.clock
-    select t.now, t.now from (select date_trunc('second', clock_timestamp()) as now) t;
+    select t.now, t.now from (select date_trunc('second', clock_timestamp()) + interval '1 minute' as now) t;
     create sequence reference_test.ids;
     create function reference_test.us(p_at timestamptz) returns bigint
       language sql immutable as $$ select (extract(epoch from p_at) * 1000000)::bigint $$;
@@ -23,7 +27,7 @@ const STAGE: &str = "
     create or replace function symphony.uuidv7() returns uuid
       language sql volatile parallel safe as $$
         select (left(replace(symphony.uuidv7_floor(
-                       symphony.clock() + nextval('reference_test.ids') * interval '1 millisecond')::text, '-', ''), 12)
+                       symphony.clock() - (1000 - nextval('reference_test.ids')) * interval '1 millisecond')::text, '-', ''), 12)
                 || '7000' || substr(replace(gen_random_uuid()::text, '-', ''), 17))::uuid $$;
     grant usage on schema reference_test to public;
     grant select on reference_test.clock to public;
@@ -32,14 +36,24 @@ const STAGE: &str = "
 /// Triggers refuse to empty the history, for everyone; replica mode is how a superuser gets around them.
 const CLEAR: &str = "
     set session_replication_role = replica;
-    truncate symphony.participant_outbox_sequences, symphony.payment_outbox_pending, symphony.payment_outbox_claims,
-             symphony.payment_outbox_records, symphony.payment_outbox_attempts, symphony.payment_outbox_late_answers,
-             symphony.payment_outbox_resolutions, symphony.payment_outbox_reissues, symphony.participants,
-             symphony.rails, symphony.rail_rate_grants, symphony.relay_hosts, symphony.operator_acts
-             restart identity;
+    delete from symphony.participant_outbox_sequences;
+    delete from symphony.payment_outbox_pending;
+    delete from symphony.payment_outbox_claims;
+    delete from symphony.payment_outbox_records;
+    delete from symphony.payment_outbox_attempts;
+    delete from symphony.payment_outbox_late_answers;
+    delete from symphony.payment_outbox_resolutions;
+    delete from symphony.payment_outbox_reissues;
+    delete from symphony.participants;
+    delete from symphony.rail_rate_grants;
+    delete from symphony.rails;
+    delete from symphony.relay_hosts;
+    delete from symphony.operator_acts;
     reset session_replication_role;
     update reference_test.clock set at = base;
     alter sequence reference_test.ids restart;";
+
+pub(crate) type Seen = BTreeMap<Uuid, (Option<Uuid>, bool, Micros)>;
 
 pub(crate) struct Sessions {
     pub(crate) superuser: PgConnection,
@@ -51,13 +65,13 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     pub(crate) async fn open(db: &Db) -> Self {
-        let mut superuser = db.connect(Role::Superuser).await;
+        let mut superuser = connect(db, Role::Superuser).await;
         superuser.execute(STAGE).await.expect("the stage is set");
         Self {
             superuser,
-            ingest: [db.connect(Role::Ingest).await, db.connect(Role::Ingest).await],
-            executor: [db.connect(Role::Executor).await, db.connect(Role::Executor).await],
-            operator: [db.connect(Role::Operator).await, db.connect(Role::Operator).await],
+            ingest: [connect(db, Role::Ingest).await, connect(db, Role::Ingest).await],
+            executor: [connect(db, Role::Executor).await, connect(db, Role::Executor).await],
+            operator: [connect(db, Role::Operator).await, connect(db, Role::Operator).await],
             in_transaction: false,
         }
     }
@@ -81,13 +95,19 @@ impl Sessions {
     }
 
     pub(crate) async fn end_transaction(&mut self, commit: bool) {
-        self.superuser.execute(if commit { "commit" } else { "rollback" }).await.expect("the transaction ends");
+        self.superuser
+            .execute(if commit { "commit" } else { "rollback" })
+            .await
+            .expect("the transaction ends");
         self.in_transaction = false;
     }
 
     /// Runs one call as that role. A refusal is its SQLSTATE; inside a transaction it costs only this call.
     pub(crate) async fn call(
-        &mut self, role: Role, turn: usize, query: Query<'_, Postgres, PgArguments>,
+        &mut self,
+        role: Role,
+        turn: usize,
+        query: Query<'_, Postgres, PgArguments>,
     ) -> Result<Vec<PgRow>, String> {
         let in_transaction = self.in_transaction;
         let connection = match role {
@@ -108,16 +128,25 @@ impl Sessions {
         answer.map_err(|error| sqlstate(&error))
     }
 
-    /// Lease token and parking of every pending row, now.
-    pub(crate) async fn look(&mut self) -> Vec<(Uuid, Option<Uuid>, bool)> {
-        sqlx::query("select outbox_id, lease_token, parked from symphony.payment_outbox_pending")
+    /// Lease token, parking and due time of every pending row, now.
+    pub(crate) async fn look(&mut self) -> Seen {
+        let sql = "select outbox_id, lease_token, parked, reference_test.us(next_attempt_at)
+                     from symphony.payment_outbox_pending";
+        sqlx::query(sql)
             .fetch_all(&mut self.superuser)
             .await
             .expect("pending rows can be read")
             .iter()
-            .map(|row| (row.get(0), row.get(1), row.get(2)))
+            .map(|row| (row.get(0), (row.get(1), row.get(2), row.get(3))))
             .collect()
     }
+}
+
+/// Nothing here crashes, so that nobody has to wait for the disk.
+async fn connect(db: &Db, role: Role) -> PgConnection {
+    let mut connection = db.connect(role).await;
+    connection.execute("set synchronous_commit = off").await.expect("a setting of the session");
+    connection
 }
 
 pub(crate) fn rail_names(rails: &[usize]) -> Vec<String> {

@@ -9,8 +9,10 @@ use uuid::Uuid;
 
 type Rows = Vec<Value>;
 
-/// Name, its rows in a fixed order (times in microseconds), and what the model has in its place.
-const TABLES: [(&str, &str, fn(&Outbox) -> Rows); 11] = [
+/// Name, how to read its rows (times in microseconds), and what the model has in its place.
+type Table = (&'static str, &'static str, fn(&Outbox) -> Rows);
+
+const TABLES: [Table; 11] = [
     (
         "participant_outbox_sequences",
         "select participant_id, next_sequence_id from symphony.participant_outbox_sequences",
@@ -85,12 +87,12 @@ const TABLES: [(&str, &str, fn(&Outbox) -> Rows); 11] = [
 ];
 
 /// Tables without a counterpart in the model, and why that is no gap.
-pub(crate) const APART: [&str; 5] = [
-    "payment_outbox_claims",     // an index of leases; `ALWAYS_EMPTY` holds it against the leases themselves
-    "rail_rate_grants",          // compared as tokens at this moment, with the rails
-    "payment_outbox_verdicts",   // written by retention only, which the sequences do not run
+const APART: [&str; 5] = [
+    "payment_outbox_claims", // an index of leases; `ALWAYS_EMPTY` holds it against the leases themselves
+    "rail_rate_grants",      // compared as tokens at this moment, with the rails
+    "payment_outbox_verdicts", // written by retention only, which the sequences do not run
     "payment_outbox_partitions", // written by retention only
-    "schema_migrations",         // written by migrate only
+    "schema_migrations",     // written by migrate only
 ];
 
 /// What must find nothing, whatever happened. These look at the tables alone.
@@ -144,7 +146,8 @@ pub(crate) async fn compare(connection: &mut PgConnection, model: &Outbox) -> Re
         .map_err(|error| format!("the tables cannot be read: {error}"))?;
 
     for (name, _, expected) in TABLES {
-        let there: BTreeSet<String> = found.iter().filter(|(of, _)| of == name).map(|(_, row)| row.to_string()).collect();
+        let there: BTreeSet<String> =
+            found.iter().filter(|(of, _)| of == name).map(|(_, row)| row.to_string()).collect();
         let wanted: BTreeSet<String> = expected(model).iter().map(Value::to_string).collect();
         if there != wanted {
             let list = |rows: Vec<&String>| rows.iter().map(|row| format!("\n    {row}")).collect::<String>();
@@ -267,8 +270,6 @@ fn rails(model: &Outbox) -> Rows {
 }
 
 fn hosts(model: &Outbox) -> Rows {
-    let row = |(worker, host): (&String, &harness::reference::Host)| {
-        json!({"worker_id": worker, "rails": host.rails, "asleep": host.asleep, "seen_at": host.seen_at})
-    };
+    let row = |(worker, host): (&String, &harness::reference::Host)| json!({"worker_id": worker, "rails": host.rails, "asleep": host.asleep, "seen_at": host.seen_at});
     model.hosts.iter().map(row).collect()
 }

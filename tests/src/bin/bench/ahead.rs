@@ -6,14 +6,13 @@ use anyhow::Result;
 use railhost::outbox::operate::{Operator, Reason};
 
 use crate::backlog::{CLAIM_ROWS, ROUNDS, figures};
-use crate::bed::{Bed, say, step};
+use crate::bed::{say, step};
 use crate::cost::{Claimer, compare, rooms};
 use crate::large::{GROUPS, Group, HELD_PARTICIPANTS, Large};
-use crate::report::Figure;
+use crate::report::Report;
 
-pub(crate) async fn run(_bed: &Bed, large: &Large) -> Result<Vec<Figure>> {
+pub(crate) async fn run(large: &Large, report: &mut Report) -> Result<()> {
     let operator = large.db.operator();
-    let mut all = Vec::new();
     for (group, numbers) in GROUPS.into_iter().zip([["5a", "5b"], ["5c", "5d"], ["5e", "5f"]]) {
         say(&format!("claim with {} rows ahead", group.name));
         // A host serves both rails; it names the paused one as well, for the database knows better.
@@ -21,17 +20,20 @@ pub(crate) async fn run(_bed: &Bed, large: &Large) -> Result<Vec<Figure>> {
         let started = Instant::now();
         step("throwing the switch, reconciling", hold(&operator, group)).await?;
         let reconciled_s = started.elapsed().as_secs_f64();
-        step("a vacuum, as autovacuum would", large.db.execute("vacuum symphony.payment_outbox_pending")).await?;
+        step("a vacuum, as autovacuum would", large.db.execute("vacuum symphony.payment_outbox_pending"))
+            .await?;
         large.refill_small().await?;
+        large.db.settle().await?;
         let mut ours = Claimer::new(&large.db).await?;
         let mut against = Claimer::new(&large.small).await?;
         let rooms = rooms(rails, CLAIM_ROWS);
-        let pair = step("claims in turns", compare(&mut ours, &mut against, CLAIM_ROWS, &rooms, ROUNDS)).await?;
+        let pair =
+            step("claims in turns", compare(&mut ours, &mut against, CLAIM_ROWS, &rooms, ROUNDS)).await?;
         let what = format!("the same with {} {} rows ahead", group.rows(large.pending_rows), group.name);
         let note = format!("switch and reconcile_parking took {reconciled_s:.0} s");
-        all.extend(figures(numbers, "ahead", &what, &note, pair));
+        report.add(figures(numbers, "ahead", &what, &note, pair))?;
     }
-    Ok(all)
+    Ok(())
 }
 
 async fn hold(operator: &Operator, group: Group) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::bed::{Bed, say, step};
+use crate::bed::{say, step};
 use crate::cost::{Claimer, Pair, compare, rooms};
 use crate::large::{Large, SMALL_ROWS};
 use crate::report::{Figure, Target};
@@ -10,9 +10,10 @@ use crate::report::{Figure, Target};
 pub(crate) const CLAIM_ROWS: i32 = 500;
 pub(crate) const ROUNDS: usize = 30;
 
-pub(crate) async fn run(_bed: &Bed, large: &Large) -> Result<Vec<Figure>> {
+pub(crate) async fn run(large: &Large) -> Result<Vec<Figure>> {
     say("claim from a long queue");
     large.refill_small().await?;
+    large.db.settle().await?;
     let mut ours = Claimer::new(&large.db).await?;
     let mut against = Claimer::new(&large.small).await?;
     let rooms = rooms(&["mtn"], CLAIM_ROWS);

@@ -26,7 +26,8 @@ pub(crate) async fn run(bed: &Bed) -> Result<Figure> {
     Ok(Figure {
         number: "3",
         scenario: "bare",
-        what: "claim + complete, against hand-written SQL with the same durable writes and no checks".to_owned(),
+        what: "claim + complete, against hand-written SQL with the same durable writes and no checks"
+            .to_owned(),
         unit: "/s",
         ours,
         against,

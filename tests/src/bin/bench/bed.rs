@@ -25,6 +25,9 @@ const SETTINGS: [(&str, &str); 8] = [
     ("autovacuum_naptime", "5s"),
     ("max_connections", "200"),
 ];
+const AUTOVACUUM_RUNS: &str = "select exists (select 1 from pg_stat_activity
+                                                where backend_type = 'autovacuum worker' and datname = current_database())";
+const SETTLE_MAX: Duration = Duration::from_secs(120);
 const TEMPLATE: &str = "bench_template";
 
 /// The server that everything is measured on.
@@ -43,11 +46,13 @@ pub(crate) struct Db {
 
 impl Bed {
     pub(crate) async fn start(arguments: &Arguments) -> Result<Self> {
-        std::fs::create_dir_all(&arguments.out).with_context(|| format!("make {}", arguments.out.display()))?;
+        std::fs::create_dir_all(&arguments.out)
+            .with_context(|| format!("make {}", arguments.out.display()))?;
         let folder = arguments.out.join(format!("postgres-{}", std::process::id()));
         let settings = SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         let server =
-            Server::start(Options { major: Some(arguments.major), settings, ..Options::throwaway(folder) }).await?;
+            Server::start(Options { major: Some(arguments.major), settings, ..Options::throwaway(folder) })
+                .await?;
         let bed = Self { server, quick: arguments.quick };
         bed.administer(&format!("create database {TEMPLATE}")).await?;
         migrate::run(&Database::new(bed.server.connect_options().database(TEMPLATE))).await?;
@@ -78,8 +83,10 @@ impl Bed {
         let version = sqlx::query_scalar("select version()").fetch_one(&mut connection).await?;
         let mut settings = Vec::new();
         for (name, _) in SETTINGS {
-            let value: String =
-                sqlx::query_scalar("select current_setting($1)").bind(name).fetch_one(&mut connection).await?;
+            let value: String = sqlx::query_scalar("select current_setting($1)")
+                .bind(name)
+                .fetch_one(&mut connection)
+                .await?;
             settings.push((name.to_owned(), value));
         }
         Ok(Facts::new(version, settings, self.quick))
@@ -87,7 +94,10 @@ impl Bed {
 
     async fn administer(&self, statement: &str) -> Result<()> {
         let mut connection = PgConnection::connect_with(&self.server.connect_options()).await?;
-        sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut connection).await.context(statement.to_owned())?;
+        sqlx::raw_sql(AssertSqlSafe(statement))
+            .execute(&mut connection)
+            .await
+            .context(statement.to_owned())?;
         Ok(connection.close().await?)
     }
 }
@@ -118,6 +128,15 @@ impl Db {
         let mut connection = self.superuser().await?;
         sqlx::raw_sql(AssertSqlSafe(statements)).execute(&mut connection).await?;
         Ok(connection.close().await?)
+    }
+
+    /// Waits until autovacuum is done here: an ANALYZE holds a snapshot, under which no page is cleaned.
+    pub(crate) async fn settle(&self) -> Result<()> {
+        let deadline = Instant::now() + SETTLE_MAX;
+        while self.ask::<bool>(AUTOVACUUM_RUNS).await? && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        Ok(())
     }
 
     /// One answer of the superuser's.

@@ -15,9 +15,21 @@ pub(crate) const SMALL_ROWS: usize = 60_000;
 
 /// Waiting rows, the first due first. Each group is what one case of `ahead` keeps back.
 pub(crate) const GROUPS: [Group; 4] = [
-    Group { name: "suspended", rail: "mtn", participants: HELD_PARTICIPANTS, due: ("20 hours", "16 hours"), share: 1 },
+    Group {
+        name: "suspended",
+        rail: "mtn",
+        participants: HELD_PARTICIPANTS,
+        due: ("20 hours", "16 hours"),
+        share: 1,
+    },
     Group { name: "paused", rail: "airtel", participants: 1000, due: ("16 hours", "12 hours"), share: 1 },
-    Group { name: "strict", rail: "mtn", participants: HELD_PARTICIPANTS, due: ("12 hours", "8 hours"), share: 1 },
+    Group {
+        name: "strict",
+        rail: "mtn",
+        participants: HELD_PARTICIPANTS,
+        due: ("12 hours", "8 hours"),
+        share: 1,
+    },
     Group { name: "free", rail: "mtn", participants: 1000, due: ("8 hours", "1 hour"), share: 2 },
 ];
 pub(crate) const HELD_PARTICIPANTS: usize = 10;
@@ -84,7 +96,8 @@ impl Large {
         let written: i64 = self.small.ask("select count(*) from bench.stretch").await?;
         let name = format!("small{written}");
         // Behind what is there already, as new payments are.
-        let (from, until) = (format!("{} minutes", 60 - 4 * written), format!("{} minutes", 57 - 4 * written));
+        let (from, until) =
+            (format!("{} minutes", 60 - 4 * written), format!("{} minutes", 57 - 4 * written));
         self.small
             .execute(&format!("select bench.seed_stretch('{name}', '{from}', '{until}', {missing})"))
             .await?;
@@ -94,7 +107,9 @@ impl Large {
     }
 
     async fn stretch(&self, name: &str, due: (&str, &str), rows: usize) -> Result<()> {
-        self.db.execute(&format!("select bench.seed_stretch('{name}', '{}', '{}', {rows})", due.0, due.1)).await
+        self.db
+            .execute(&format!("select bench.seed_stretch('{name}', '{}', '{}', {rows})", due.0, due.1))
+            .await
     }
 
     async fn in_parts(&self, call: &'static str, rows: usize, bar: &ProgressBar) -> Result<()> {
@@ -130,7 +145,14 @@ impl Group {
     }
 }
 
-async fn seed_pending(db: &Db, stretch: &str, rail: &str, participants: usize, from: usize, until: usize) -> Result<()> {
+async fn seed_pending(
+    db: &Db,
+    stretch: &str,
+    rail: &str,
+    participants: usize,
+    from: usize,
+    until: usize,
+) -> Result<()> {
     let mut connection = db.superuser().await?;
     sqlx::query("select bench.seed_pending($1, array[$2], $3, $4, $5, $6)")
         .bind(stretch)

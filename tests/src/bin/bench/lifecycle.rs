@@ -10,7 +10,7 @@ use crate::ways::{LOOPED, LOOPED_SQL, SHIPPED};
 pub(crate) async fn against_single_rows(bed: &Bed) -> Result<Figure> {
     say("lifecycle in batches, against one row per transaction");
     let db = bed.create("single").await?;
-    let (many, few) = bed.scale((40_000, 4_000), (5_000, 300));
+    let (many, few) = bed.scale((40_000, 2_000), (5_000, 300));
     SHIPPED.lifecycle(&db, many / 4, BATCH).await?;
     let (mut ours, mut against) = (Vec::new(), Vec::new());
     for round in 1..=bed.scale(5, 2) {

@@ -25,13 +25,12 @@ mod wal;
 mod ways;
 
 use std::path::PathBuf;
-use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use clap::Parser;
 
 use bed::{Bed, say};
-use report::{Figure, Report};
+use report::Report;
 
 #[derive(Debug, Parser)]
 #[command(name = "bench", about = "Measures the outbox against its targets, on a throwaway PostgreSQL")]
@@ -50,60 +49,58 @@ pub(crate) struct Arguments {
     out: PathBuf,
 }
 
-const SCENARIOS: [&str; 11] = [
-    "single", "looped", "bare", "pinned", "wal", "wake", "bloat", "hot", "backlog", "ahead", "history",
-];
+const SCENARIOS: [&str; 11] =
+    ["single", "looped", "bare", "pinned", "wal", "wake", "bloat", "hot", "backlog", "ahead", "history"];
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let arguments = Arguments::parse();
     for name in &arguments.only {
-        ensure!(SCENARIOS.contains(&name.as_str()), "there is no scenario {name}; there are {}", SCENARIOS.join(", "));
+        ensure!(
+            SCENARIOS.contains(&name.as_str()),
+            "there is no scenario {name}; there are {}",
+            SCENARIOS.join(", ")
+        );
     }
     let wanted = |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|only| only == name);
 
-    let started = Instant::now();
     let bed = Bed::start(&arguments).await?;
-    let mut report = Report::new(bed.facts().await?);
+    let mut report = Report::new(bed.facts().await?, &arguments.out);
     say(&report.heading());
 
-    let mut figures: Vec<Figure> = Vec::new();
     if wanted("single") {
-        figures.push(lifecycle::against_single_rows(&bed).await?);
+        report.add([lifecycle::against_single_rows(&bed).await?])?;
     }
     if wanted("looped") {
-        figures.push(lifecycle::against_loops(&bed).await?);
+        report.add([lifecycle::against_loops(&bed).await?])?;
     }
     if wanted("bare") {
-        figures.push(bare::run(&bed).await?);
+        report.add([bare::run(&bed).await?])?;
     }
     if wanted("pinned") {
-        figures.push(pinned::run(&bed).await?);
+        report.add([pinned::run(&bed).await?])?;
     }
     if wanted("wal") {
-        figures.push(wal::run(&bed).await?);
+        report.add([wal::run(&bed).await?])?;
     }
     if wanted("wake") {
-        figures.push(wake::run(&bed).await?);
+        report.add([wake::run(&bed).await?])?;
     }
     if wanted("bloat") || wanted("hot") {
-        figures.extend(bloat::run(&bed).await?);
+        report.add(bloat::run(&bed).await?)?;
     }
     if wanted("backlog") || wanted("ahead") || wanted("history") {
         let large = large::Large::seed(&bed).await?;
         if wanted("history") {
-            figures.push(history::run(&bed, &large).await?);
+            report.add([history::run(&bed, &large).await?])?;
         }
         if wanted("backlog") {
-            figures.extend(backlog::run(&bed, &large).await?);
+            report.add(backlog::run(&large).await?)?;
         }
         if wanted("ahead") {
-            figures.extend(ahead::run(&bed, &large).await?);
+            ahead::run(&large, &mut report).await?;
         }
     }
-
-    report.finish(figures, started.elapsed());
-    report.write(&arguments.out)?;
     println!("{}", report.table());
     Ok(())
 }

@@ -52,7 +52,9 @@ pub(crate) async fn run(bed: &Bed) -> Result<Figure> {
     Ok(Figure {
         number: "6",
         scenario: "pinned",
-        what: format!("buffers of a claim of {CLAIM_ROWS} after {finished} finished payments under a pinned snapshot, against fresh"),
+        what: format!(
+            "buffers of a claim of {CLAIM_ROWS} after {finished} finished payments under a pinned snapshot, against fresh"
+        ),
         unit: "",
         note: format!(
             "lower bound {} ms behind the last row seen; without the bound {} buffers, {} ×",
@@ -97,7 +99,8 @@ async fn drain(ingest: &Ingest, executor: &Executor, rows: usize) -> Result<Date
     let mut done = 0;
     while done < rows {
         enqueue(ingest, BATCH).await?;
-        let rooms: Vec<_> = rooms(&[RAIL], BATCH as i32).into_iter().map(|room| Room { after, ..room }).collect();
+        let rooms: Vec<_> =
+            rooms(&[RAIL], BATCH as i32).into_iter().map(|room| Room { after, ..room }).collect();
         let leases = executor.claim(BATCH as i32, &rooms, 100).await?;
         last = leases.iter().map(|lease| lease.next_attempt_at).max().unwrap_or(last);
         after = last.checked_sub_signed(chrono::Duration::milliseconds(100));

@@ -1,11 +1,11 @@
 use std::fmt::Write as _;
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use crate::bed::proc_line;
+use crate::bed::{proc_line, say};
 
 /// Where and on what the figures were measured.
 #[derive(Debug, Serialize)]
@@ -56,6 +56,8 @@ struct Verdict<'a> {
 pub(crate) struct Report {
     facts: Facts,
     figures: Vec<Figure>,
+    folder: PathBuf,
+    started: Instant,
 }
 
 impl Facts {
@@ -100,37 +102,48 @@ impl Figure {
             Target::AtLeast(least) => format!("≥ {}", number(least)),
             Target::AtMost(most) => format!("≤ {}", number(most)),
         };
-        let (ratio, suffix) = if self.against.is_empty() { ("–".to_owned(), "") } else { (spread(&self.values()), " ×") };
+        let (ratio, suffix) =
+            if self.against.is_empty() { ("–".to_owned(), "") } else { (spread(&self.values()), " ×") };
         format!(
             "| {} | {} | {} {} | {} | {ratio}{suffix} | {target} | {} |",
             self.number,
             if self.note.is_empty() { self.what.clone() } else { format!("{} ({})", self.what, self.note) },
             spread(&self.ours),
             self.unit,
-            if self.against.is_empty() { "–".to_owned() } else { format!("{} {}", spread(&self.against), self.unit) },
+            if self.against.is_empty() {
+                "–".to_owned()
+            } else {
+                format!("{} {}", spread(&self.against), self.unit)
+            },
             if self.met() { "met" } else { "**missed**" },
         )
     }
 }
 
 impl Report {
-    pub(crate) fn new(facts: Facts) -> Self {
-        Self { facts, figures: Vec::new() }
+    pub(crate) fn new(facts: Facts, folder: &Path) -> Self {
+        Self { facts, figures: Vec::new(), folder: folder.to_owned(), started: Instant::now() }
     }
 
-    pub(crate) fn finish(&mut self, mut figures: Vec<Figure>, taken: Duration) {
-        figures.sort_by_key(|figure| {
+    /// Takes figures in and writes down all there are, so that a run that is cut short leaves what it had.
+    pub(crate) fn add(&mut self, figures: impl IntoIterator<Item = Figure>) -> Result<()> {
+        for figure in figures {
+            say(&figure.row());
+            self.figures.push(figure);
+        }
+        self.figures.sort_by_key(|figure| {
             let digits = figure.number.trim_end_matches(char::is_alphabetic);
             (digits.parse::<u32>().unwrap_or(u32::MAX), figure.number)
         });
-        self.figures = figures;
-        self.facts.taken_s = taken.as_secs_f64();
+        self.facts.taken_s = self.started.elapsed().as_secs_f64();
         self.facts.load_average_after = proc_line("loadavg", "").unwrap_or_default();
+        self.write()
     }
 
     pub(crate) fn heading(&self) -> String {
         let facts = &self.facts;
-        let settings: Vec<_> = facts.settings.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        let settings: Vec<_> =
+            facts.settings.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         format!(
             "{}{}, {} cores, {} of memory; load average at the start {}\n{}\n{}",
             if facts.quick { "QUICK: a smoke test, its figures mean nothing\n" } else { "" },
@@ -156,7 +169,7 @@ impl Report {
         table
     }
 
-    pub(crate) fn write(&self, folder: &Path) -> Result<()> {
+    fn write(&self) -> Result<()> {
         let figures: Vec<_> = self
             .figures
             .iter()
@@ -164,7 +177,7 @@ impl Report {
             .collect();
         let results = serde_json::json!({ "facts": self.facts, "figures": figures });
         let write = |name: &str, text: String| {
-            let path = folder.join(name);
+            let path = self.folder.join(name);
             std::fs::write(&path, text).with_context(|| format!("write {}", path.display()))
         };
         write("results.json", serde_json::to_string_pretty(&results)?)?;

@@ -15,7 +15,9 @@ use crate::payments::{BATCH, RAIL, completions, payments};
 use crate::report::{Figure, Target, median, number};
 
 const CONNECTIONS: u32 = 32;
-const OFF: &str = "create or replace function symphony.ring() returns void language plpgsql as $$ begin end $$";
+const WARM_UP_EACH: usize = 30;
+const OFF: &str =
+    "create or replace function symphony.ring() returns void language plpgsql as $$ begin end $$";
 const ALWAYS: &str = "create or replace function symphony.ring() returns void language plpgsql
                       as $$ begin perform pg_notify('outbox_pending', 'new_work'); end $$";
 
@@ -28,9 +30,11 @@ pub(crate) async fn run(bed: &Bed) -> Result<Figure> {
 
     let (mut ours, mut off, mut always) = (Vec::new(), Vec::new(), Vec::new());
     for round in 1..=bed.scale(5, 2) {
-        for (name, bell, samples) in
-            [("shipped", shipped.as_str(), &mut ours), ("off", OFF, &mut off), ("always", ALWAYS, &mut always)]
-        {
+        for (name, bell, samples) in [
+            ("shipped", shipped.as_str(), &mut ours),
+            ("off", OFF, &mut off),
+            ("always", ALWAYS, &mut always),
+        ] {
             samples.push(step(&format!("round {round}, {name}"), enqueue_for(&db, bell, length)).await?);
         }
     }
@@ -38,7 +42,9 @@ pub(crate) async fn run(bed: &Bed) -> Result<Figure> {
     Ok(Figure {
         number: "8",
         scenario: "wake",
-        what: format!("single-row enqueue at {CONNECTIONS} connections while a host drains, wake-up on, against off"),
+        what: format!(
+            "single-row enqueue at {CONNECTIONS} connections while a host drains, wake-up on, against off"
+        ),
         unit: "/s",
         note: format!(
             "NOTIFY in every transaction: {}/s, {} ×",
@@ -81,7 +87,12 @@ async fn enqueue_for(db: &Db, bell: &str, length: Duration) -> Result<f64> {
         });
     }
     // All have connected and planned by then.
-    tokio::time::sleep(length / 5).await;
+    while accepted.load(Ordering::Relaxed) < CONNECTIONS as usize * WARM_UP_EACH {
+        if let Some(ended) = tasks.try_join_next() {
+            ended??;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     let (started, before) = (Instant::now(), accepted.load(Ordering::Relaxed));
     tokio::time::sleep(length).await;
     let rate = (accepted.load(Ordering::Relaxed) - before) as f64 / started.elapsed().as_secs_f64();

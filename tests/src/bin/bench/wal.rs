@@ -42,12 +42,19 @@ pub(crate) async fn run(bed: &Bed) -> Result<Figure> {
         ours: whole,
         against: Vec::new(),
         target: Target::AtMost(2400.0),
-        note: format!("enqueue {enqueue}, claim {claim}, complete {complete}; batches of {BATCH}, away from checkpoints"),
+        note: format!(
+            "enqueue {enqueue}, claim {claim}, complete {complete}; batches of {BATCH}, away from checkpoints"
+        ),
     })
 }
 
 /// Bytes per payment of each step, one step after the other.
-async fn wave(ingest: &Ingest, executor: &Executor, watching: &mut PgConnection, rows: usize) -> Result<[f64; 3]> {
+async fn wave(
+    ingest: &Ingest,
+    executor: &Executor,
+    watching: &mut PgConnection,
+    rows: usize,
+) -> Result<[f64; 3]> {
     let rooms = rooms(&[RAIL], BATCH as i32);
     let mut marks = vec![position(watching).await?];
     for part in payments(rows).chunks(BATCH) {

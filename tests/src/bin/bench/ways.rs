@@ -87,7 +87,9 @@ impl Way {
         }
         for (n, mut connection) in connections.into_iter().enumerate() {
             let done = Arc::clone(&done);
-            tasks.spawn(async move { way.work(&mut connection, &format!("worker-{n}"), batch, rows, &done).await });
+            tasks.spawn(async move {
+                way.work(&mut connection, &format!("worker-{n}"), batch, rows, &done).await
+            });
         }
         while let Some(ended) = tasks.join_next().await {
             ended??;
@@ -101,17 +103,23 @@ impl Way {
         Ok(connection)
     }
 
-    async fn enqueue(&self, connection: &mut PgConnection, payments: &[NewPayment], batch: usize) -> Result<()> {
+    async fn enqueue(
+        &self,
+        connection: &mut PgConnection,
+        payments: &[NewPayment],
+        batch: usize,
+    ) -> Result<()> {
         for part in payments.chunks(batch) {
             let column = |pick: fn(&NewPayment) -> &str| part.iter().map(pick).collect::<Vec<_>>();
-            let answers: Vec<(Option<uuid::Uuid>, Option<String>)> = sqlx::query_as(AssertSqlSafe(self.enqueue))
-                .bind(column(|payment| &payment.instruction_id))
-                .bind(column(|payment| &payment.participant_id))
-                .bind(column(|payment| &payment.idempotency_key))
-                .bind(column(|payment| &payment.rail_type))
-                .bind(part.iter().map(|payment| Json(&payment.payload)).collect::<Vec<_>>())
-                .fetch_all(&mut *connection)
-                .await?;
+            let answers: Vec<(Option<uuid::Uuid>, Option<String>)> =
+                sqlx::query_as(AssertSqlSafe(self.enqueue))
+                    .bind(column(|payment| &payment.instruction_id))
+                    .bind(column(|payment| &payment.participant_id))
+                    .bind(column(|payment| &payment.idempotency_key))
+                    .bind(column(|payment| &payment.rail_type))
+                    .bind(part.iter().map(|payment| Json(&payment.payload)).collect::<Vec<_>>())
+                    .fetch_all(&mut *connection)
+                    .await?;
             all_accepted(&answers, part.len())?;
         }
         Ok(())
@@ -137,15 +145,21 @@ impl Way {
                 tokio::time::sleep(PAUSE_WHEN_EMPTY).await;
                 continue;
             }
-            let answers: Vec<(Option<uuid::Uuid>, Option<String>)> = sqlx::query_as(AssertSqlSafe(self.complete))
-                .bind(worker)
-                .bind(leases.iter().map(|lease| lease.outbox_id).collect::<Vec<_>>())
-                .bind(leases.iter().map(|lease| lease.lease_token).collect::<Vec<_>>())
-                .bind(vec!["DISPATCHED"; leases.len()])
-                .bind(leases.iter().map(|lease| format!("reference-{}", lease.sequence_id)).collect::<Vec<_>>())
-                .bind(vec![180_i32; leases.len()])
-                .fetch_all(&mut *connection)
-                .await?;
+            let answers: Vec<(Option<uuid::Uuid>, Option<String>)> =
+                sqlx::query_as(AssertSqlSafe(self.complete))
+                    .bind(worker)
+                    .bind(leases.iter().map(|lease| lease.outbox_id).collect::<Vec<_>>())
+                    .bind(leases.iter().map(|lease| lease.lease_token).collect::<Vec<_>>())
+                    .bind(vec!["DISPATCHED"; leases.len()])
+                    .bind(
+                        leases
+                            .iter()
+                            .map(|lease| format!("reference-{}", lease.sequence_id))
+                            .collect::<Vec<_>>(),
+                    )
+                    .bind(vec![180_i32; leases.len()])
+                    .fetch_all(&mut *connection)
+                    .await?;
             all_accepted(&answers, leases.len())?;
             done.fetch_add(leases.len(), Ordering::Relaxed);
         }

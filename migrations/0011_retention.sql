@@ -29,7 +29,11 @@ begin
   if exists (select 1
                from symphony.payment_outbox_attempts a
               where a.outbox_id >= v_from and a.outbox_id < v_until
-                and a.state = 'FAILED' and a.money_moved = 'unknown'
+                and a.state = 'FAILED'
+                and (a.money_moved = 'unknown'
+                     or exists (select 1 from symphony.payment_outbox_late_answers l
+                                 where l.outbox_id = a.outbox_id
+                                   and (l.money_moved = 'yes' or l.state = 'DISPATCHED')))
                 and not exists (select 1 from symphony.payment_outbox_resolutions r where r.outbox_id = a.outbox_id)) then
     return format('%s holds an open review case', p_partition_name);
   end if;
@@ -55,6 +59,9 @@ begin
   select count(*) into v_rows
     from symphony.payment_outbox_attempts a
    where a.outbox_id >= symphony.uuidv7_floor(v_part.from_at) and a.outbox_id < symphony.uuidv7_floor(v_part.until_at);
+  if p_sha256 is null or p_sha256 !~ '^[0-9a-f]{64}$' then
+    raise exception 'an export needs the SHA-256 of its file, 64 hex digits' using errcode = '22023';
+  end if;
   if v_rows is distinct from p_rows then
     raise exception '% has % rows, the export %', p_partition_name, v_rows, p_rows using errcode = 'P7009';
   end if;

@@ -142,87 +142,109 @@ create function symphony.reconcile_parking(p_limit int default 10000) returns in
   as $$
 declare
   v_now timestamptz := symphony.clock();
-  v_freed int;
-  v_parked int;
+  v_ids uuid[];
+  v_freed int := 0;
+  v_parked int := 0;
+  v_everywhere boolean;
+  v_streams text[];
 begin
   perform symphony.check_lease_arguments(p_limit, 'reconcile', 1);
 
   -- Parked without a reason: every row of a participant that is active and unordered, the head of one that is ordered.
-  with recursive parked_participants(participant_id) as (
-    (select p.participant_id
-       from symphony.payment_outbox_pending p
-      where p.parked
-      order by p.participant_id
-      limit 1)
-    union all
-    select (select p.participant_id
-              from symphony.payment_outbox_pending p
-             where p.parked and p.participant_id > pp.participant_id
-             order by p.participant_id
-             limit 1)
-      from parked_participants pp
-     where pp.participant_id is not null
-  ),
-  free as materialized (
+  v_ids := array(
+    with recursive parked_participants(participant_id) as (
+      (select p.participant_id
+         from symphony.payment_outbox_pending p
+        where p.parked
+        order by p.participant_id
+        limit 1)
+      union all
+      select (select p.participant_id
+                from symphony.payment_outbox_pending p
+               where p.parked and p.participant_id > pp.participant_id
+               order by p.participant_id
+               limit 1)
+        from parked_participants pp
+       where pp.participant_id is not null
+    )
     select f.outbox_id
       from parked_participants pp
       left join symphony.participants s on s.participant_id = pp.participant_id
      cross join lateral (
-           select p.outbox_id
+           select p.outbox_id, p.sequence_id
              from symphony.payment_outbox_pending p
             where p.parked and p.participant_id = pp.participant_id
-              and (not coalesce(s.strict_order, false)
-                   or not exists (select 1 from symphony.payment_outbox_pending e
-                                   where e.participant_id = p.participant_id and e.sequence_id < p.sequence_id))
             order by p.sequence_id
-            limit case when coalesce(s.strict_order, false) then 1 else p_limit end) f
+            limit case when s.strict_order then 1 else p_limit end) f
      where coalesce(s.state, 'ACTIVE') = 'ACTIVE'
-     limit p_limit
-  ),
-  locked as materialized (
-    select p.outbox_id
-      from symphony.payment_outbox_pending p
-      join free on free.outbox_id = p.outbox_id
-     where p.parked
-     order by p.outbox_id
-       for update of p skip locked
-  )
-  update symphony.payment_outbox_pending p
-     set parked = false, next_attempt_at = greatest(p.next_attempt_at, v_now)
-    from locked
-   where p.outbox_id = locked.outbox_id;
-  get diagnostics v_freed = row_count;
+       and (not coalesce(s.strict_order, false)
+            or not exists (select 1 from symphony.payment_outbox_pending e
+                            where e.participant_id = pp.participant_id and e.sequence_id < f.sequence_id))
+     limit p_limit);
+  if cardinality(v_ids) > 0 then
+    v_ids := array(
+      select p.outbox_id
+        from symphony.payment_outbox_pending p
+       where p.outbox_id = any (v_ids) and p.parked
+         for update skip locked);
+    update symphony.payment_outbox_pending p
+       set parked = false, next_attempt_at = greatest(p.next_attempt_at, v_now)
+     where p.outbox_id = any (v_ids);
+    get diagnostics v_freed = row_count;
+  end if;
 
-  -- Waiting where it should be parked.
-  with held as materialized (
-    select h.outbox_id
+  -- Strict streams are parked under their lock only, as a claim does it: a verdict that this look does not see yet then
+  -- waits for us and promotes the row. A stream whose lock is taken is left for the next call.
+  v_streams := array(
+    select s.participant_id
       from symphony.participants s
-     cross join lateral (
-           select p.outbox_id
-             from symphony.payment_outbox_pending p
-            where p.participant_id = s.participant_id
-              and not p.parked and not p.unsettled and p.lease_token is null
-              and (s.state = 'SUSPENDED'
-                   or exists (select 1 from symphony.payment_outbox_pending e
-                               where e.participant_id = p.participant_id and e.sequence_id < p.sequence_id))
-            order by p.sequence_id desc
-            limit p_limit - v_freed) h
-     where s.state = 'SUSPENDED' or s.strict_order
-     limit p_limit - v_freed
-  ),
-  locked as materialized (
-    select p.outbox_id
-      from symphony.payment_outbox_pending p
-      join held on held.outbox_id = p.outbox_id
-     where not p.parked and not p.unsettled and p.lease_token is null
-     order by p.outbox_id
-       for update of p skip locked
-  )
-  update symphony.payment_outbox_pending p
-     set parked = true
-    from locked
-   where p.outbox_id = locked.outbox_id;
-  get diagnostics v_parked = row_count;
+     where s.strict_order and s.state = 'ACTIVE'
+       and (select count(*) from (select 1 from symphony.payment_outbox_pending p
+                                   where p.participant_id = s.participant_id and not p.parked limit 2) two) = 2
+       and pg_try_advisory_xact_lock(symphony.stream_lock(s.participant_id)));
+
+  -- Waiting where it should be parked. Streams are parked from their end, so that the first parked row says how far it
+  -- has come and a long one is not read again with every call; only when nothing is left before it, all is looked at.
+  foreach v_everywhere in array array[false, true] loop
+    exit when v_freed >= p_limit;
+    v_ids := array(
+      select h.outbox_id
+        from symphony.participants s
+       cross join lateral (
+             select (select e.sequence_id
+                       from symphony.payment_outbox_pending e
+                      where e.participant_id = s.participant_id
+                      order by e.sequence_id
+                      limit 1) as head,
+                    case when not v_everywhere then
+                      (select e.sequence_id
+                         from symphony.payment_outbox_pending e
+                        where e.participant_id = s.participant_id and e.parked
+                        order by e.sequence_id
+                        limit 1) end as first_parked) edge
+       cross join lateral (
+             select p.outbox_id
+               from symphony.payment_outbox_pending p
+              where p.participant_id = s.participant_id
+                and p.sequence_id < coalesce(edge.first_parked, 9223372036854775807)
+                and not p.parked and not p.unsettled and p.lease_token is null
+                and (s.state = 'SUSPENDED' or p.sequence_id > edge.head)
+              order by p.sequence_id desc
+              limit p_limit - v_freed) h
+       where s.state = 'SUSPENDED' or s.participant_id = any (v_streams)
+       limit p_limit - v_freed);
+    continue when cardinality(v_ids) = 0;
+    v_ids := array(
+      select p.outbox_id
+        from symphony.payment_outbox_pending p
+       where p.outbox_id = any (v_ids) and not p.parked and not p.unsettled and p.lease_token is null
+         for update skip locked);
+    update symphony.payment_outbox_pending p
+       set parked = true
+     where p.outbox_id = any (v_ids);
+    get diagnostics v_parked = row_count;
+    exit when v_parked > 0;
+  end loop;
 
   if v_freed > 0 then
     perform symphony.ring();
@@ -262,7 +284,7 @@ begin
       using errcode = 'P7008';
   end if;
   if exists (select 1 from symphony.payment_outbox_late_answers l
-              where l.outbox_id = p_predecessor_id and l.money_moved = 'yes') then
+              where l.outbox_id = p_predecessor_id and (l.money_moved = 'yes' or l.state = 'DISPATCHED')) then
     raise exception 'payment % cannot be reissued: a late answer says that the money moved', p_predecessor_id
       using errcode = 'P7008';
   end if;
@@ -274,17 +296,24 @@ begin
   if v_new.refusal is not null then
     raise exception '%', v_new.refusal_detail using errcode = v_new.refusal;
   end if;
+  if v_new.replayed then
+    -- The key was there before: fine if it is the successor of an earlier call, otherwise it is somebody else's payment.
+    if not exists (select 1 from symphony.payment_outbox_reissues r
+                    where r.predecessor_id = p_predecessor_id and r.successor_id = v_new.outbox_id) then
+      raise exception 'key (%, %) belongs to another payment', p_instruction_id, p_idempotency_key using errcode = 'P7008';
+    end if;
+    return query select v_new.outbox_id, v_new.sequence_id;
+    return;
+  end if;
 
+  perform symphony.note_act('reissue_payment', p_predecessor_id::text, p_by, p_why,
+                            jsonb_build_object('successor_id', v_new.outbox_id));
   insert into symphony.payment_outbox_reissues (predecessor_id, successor_id, by_whom, why, reissued_at)
   values (p_predecessor_id, v_new.outbox_id, p_by, p_why, symphony.clock())
   on conflict do nothing;
-  if not found and not exists (select 1 from symphony.payment_outbox_reissues r
-                                where r.predecessor_id = p_predecessor_id and r.successor_id = v_new.outbox_id) then
-    raise exception 'payment % was reissued already, or % belongs to another', p_predecessor_id, v_new.outbox_id
-      using errcode = 'P7008';
+  if not found then
+    raise exception 'payment % was reissued already', p_predecessor_id using errcode = 'P7008';
   end if;
-  perform symphony.note_act('reissue_payment', p_predecessor_id::text, p_by, p_why,
-                            jsonb_build_object('successor_id', v_new.outbox_id));
   return query select v_new.outbox_id, v_new.sequence_id;
 end
 $$;
@@ -305,7 +334,11 @@ begin
     raise exception 'evidence must have 1 to 10000 characters' using errcode = '22023';
   end if;
   if not exists (select 1 from symphony.payment_outbox_attempts a
-                  where a.outbox_id = p_outbox_id and a.state = 'FAILED' and a.money_moved = 'unknown') then
+                  where a.outbox_id = p_outbox_id and a.state = 'FAILED'
+                    and (a.money_moved = 'unknown'
+                         or exists (select 1 from symphony.payment_outbox_late_answers l
+                                     where l.outbox_id = a.outbox_id
+                                       and (l.money_moved = 'yes' or l.state = 'DISPATCHED')))) then
     raise exception 'payment % has no open outcome to resolve', p_outbox_id using errcode = 'P7008';
   end if;
   perform symphony.note_act('resolve_payment', p_outbox_id::text, p_by, p_why,

@@ -46,19 +46,22 @@ begin
                   then format('22023 money_moved must be yes, no or unknown, not %s', t.money)
                 when (t.state = 'DISPATCHED') <> (t.money = 'yes')
                   then format('22023 money_moved = %s contradicts %s', t.money, t.state)
+                when t.state = 'RETRYABLE' and t.money = 'unknown' and not t.unsettled
+                  then '22023 the past cannot be settled while it is unknown whether money moved'
                 when t.delay is not null and t.delay not between 0 and 2678400
                   then format('22023 retry_delay_seconds must be between 0 and 2678400, not %s', t.delay)
                 when octet_length(t.digest) <> 32
                   then '22023 adapter_digest must have 32 bytes' end
-      from unnest(p_states, p_money_moved, p_retry_delay_seconds, p_adapter_digests)
-           with ordinality as t(state, money, delay, digest, ord)
+      from unnest(p_states, p_money_moved, p_unsettled, p_retry_delay_seconds, p_adapter_digests)
+           with ordinality as t(state, money, unsettled, delay, digest, ord)
      order by t.ord);
 
   -- Reading the last number before the row is locked is safe: if the fence below lets us through, nobody else could
   -- have written an attempt since. Sorted by id, so that two batches with common rows lock them in one order.
   with work as materialized (
     select w.*, w.last_no + 1 as no, w.given <> 'RETRYABLE' or w.last_no >= 19 as terminal,
-           coalesce(w.error_code in ('OUTCOME_UNKNOWN', 'RAIL_PENDING'), false) as sounds_unsettled
+           coalesce(w.error_code in ('OUTCOME_UNKNOWN', 'RAIL_PENDING'), false)
+           or coalesce(w.money = 'unknown', false) as sounds_unsettled
       from (select t.*, coalesce((select a.attempt_no
                                     from symphony.payment_outbox_attempts a
                                    where a.outbox_id = t.id
@@ -86,7 +89,7 @@ begin
     update symphony.payment_outbox_pending p
        set claimed_by = null, lease_token = null, lease_expires_at = null,
            unsettled = coalesce(w.says_unsettled, p.unsettled or w.sounds_unsettled),
-           handed_over_at = case when w.says_unsettled is false then null else p.handed_over_at end,
+           handed_over_at = case when coalesce(w.says_unsettled, p.unsettled or w.sounds_unsettled) then p.handed_over_at end,
            attempt_count = greatest(p.attempt_count, w.no),
            next_attempt_at = v_now + make_interval(secs => coalesce(w.delay, 1))
       from work w
@@ -153,7 +156,7 @@ begin
               -- The token again: its first completion went through and the answer was lost on the way.
               left join symphony.payment_outbox_attempts b
                 on b.outbox_id = m.id and b.lease_token = m.token and b.worker_id = p_worker_id
-               and b.state <> 'ZOMBIE_REQUEUE' and m.problem is null
+               and b.by_holder and m.problem is null
              where not (m.ord = any (coalesce(v_hits, '{}')))) a
      order by a.ord;
 end

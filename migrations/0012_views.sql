@@ -105,7 +105,7 @@ select p.outbox_id, coalesce(case when p.lease_token is not null then p.claimed_
   from symphony.payment_outbox_pending p
 union all
 select l.outbox_id, l.recorded_at,
-       case when l.money_moved = 'yes' then 'LATE_SUCCESS' when l.state = 'FAILED' then 'LATE_FAILURE' else 'LATE_ANSWER' end,
+       case when l.money_moved = 'yes' or l.state = 'DISPATCHED' then 'LATE_SUCCESS' when l.state = 'FAILED' then 'LATE_FAILURE' else 'LATE_ANSWER' end,
        jsonb_strip_nulls(jsonb_build_object(
          'worker_id', l.worker_id, 'state', l.state, 'money_moved', l.money_moved, 'rail_reference', l.rail_reference,
          'rail_code', l.rail_code, 'error_code', l.error_code, 'error_message', l.error_message))
@@ -139,7 +139,8 @@ select a.outbox_id, a.instruction_id, a.participant_id, a.rail_type, l.recorded_
        a.error_code, l.rail_code, l.error_message, true
   from symphony.payment_outbox_late_answers l
   join symphony.payment_outbox_attempts a on a.outbox_id = l.outbox_id and a.state = 'FAILED' and a.money_moved = 'no'
- where l.money_moved = 'yes'
+ where (l.money_moved = 'yes' or l.state = 'DISPATCHED')
+   and not exists (select 1 from symphony.payment_outbox_resolutions r where r.outbox_id = l.outbox_id)
 union all
 select p.outbox_id, p.instruction_id, p.participant_id, p.rail_type, p.created_at, 'SLA_EXCEEDED', null, null, null,
        exists (select 1 from symphony.payment_outbox_late_answers l where l.outbox_id = p.outbox_id)

@@ -1,0 +1,203 @@
+-- Leases that ran out: ended with a row in the history, by repair and by the claim that takes them over.
+set local role symphony_control;
+
+create function symphony.check_lease_arguments(
+  p_batch_size int, p_worker_id text, p_lease_seconds double precision) returns void
+  language plpgsql immutable
+  set search_path = pg_catalog, pg_temp
+  as $$
+begin
+  if p_batch_size is null or p_batch_size not between 1 and 10000 then
+    raise exception 'batch_size must be between 1 and 10000, not %', coalesce(p_batch_size::text, 'null')
+      using errcode = '22023';
+  end if;
+  if p_worker_id is null or length(p_worker_id) not between 1 and 256 then
+    raise exception 'worker_id must have 1 to 256 characters' using errcode = '22023';
+  end if;
+  if p_lease_seconds is null or not (p_lease_seconds between 1 and 3600) then
+    raise exception 'lease_seconds must be between 1 and 3600, not %', coalesce(p_lease_seconds::text, 'null')
+      using errcode = '22023';
+  end if;
+end
+$$;
+
+-- The lock of a strictly ordered stream, held by whoever parks or promotes in it until its transaction ends. Only hosts
+-- take it, in short transactions; enqueue never does, so that a caller's long transaction cannot hold up a verdict.
+create function symphony.stream_lock(p_participant_id text) returns bigint
+  language sql immutable parallel safe
+  as $$ select hashtextextended(p_participant_id, 7002) $$;
+
+create function symphony.promote_strict_heads(p_participant_ids text[]) returns void
+  language plpgsql
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+declare
+  v_strict text[];
+begin
+  v_strict := array(
+    select s.participant_id
+      from symphony.participants s
+     where s.strict_order and s.state = 'ACTIVE' and s.participant_id = any (p_participant_ids)
+     order by s.participant_id);
+  if cardinality(v_strict) = 0 then
+    return;
+  end if;
+  -- A claim that still saw the finished row may be parking the next one. After the lock we see what it did, and a claim
+  -- that comes later sees what we did.
+  perform pg_advisory_xact_lock(symphony.stream_lock(s)) from unnest(v_strict) as t(s);
+  update symphony.payment_outbox_pending p
+     set parked = false,
+         next_attempt_at = case when p.parked then symphony.clock() else p.next_attempt_at end
+    from (select h.outbox_id
+            from unnest(v_strict) as s(participant_id)
+           cross join lateral (
+                 select e.outbox_id
+                   from symphony.payment_outbox_pending e
+                  where e.participant_id = s.participant_id
+                  order by e.sequence_id
+                  limit 1) h) head
+   where p.outbox_id = head.outbox_id and p.parked;
+end
+$$;
+
+comment on function symphony.promote_strict_heads(text[]) is
+  'After a verdict: the next payment of a strictly ordered participant becomes due.';
+
+create function symphony.requeue_expired(
+  p_limit int, p_worker_id text, p_delay interval, p_rail_type text, p_claims int)
+  returns table (outbox_id uuid, attempt_no int, state text)
+  language plpgsql
+  set search_path = pg_catalog, symphony, pg_temp
+  set enable_seqscan = off
+  set jit = off
+  as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := symphony.clock();
+  v_left int := p_limit;
+  v_claim record;
+  v_ids uuid[];
+  v_found record;
+  v_ended text[];
+begin
+  for v_claim in
+    select c.lease_expires_at, c.lease_token, c.outbox_ids
+      from symphony.payment_outbox_claims c
+     where c.lease_expires_at <= v_now
+       and (p_rail_type is null or c.rail_type = p_rail_type)
+     order by c.lease_expires_at
+     limit p_claims
+       for update skip locked
+  loop
+    select array_agg(l.outbox_id) into v_ids
+      from (select p.outbox_id
+              from symphony.payment_outbox_pending p
+             where p.outbox_id = any (v_claim.outbox_ids)
+               and p.lease_token = v_claim.lease_token
+               and p.lease_expires_at <= v_now
+             order by p.outbox_id
+             limit v_left
+               for update skip locked) l;
+
+    if v_ids is not null then
+      for v_found in
+        with past as materialized (
+          select a.outbox_id, max(a.attempt_no) as last_no
+            from symphony.payment_outbox_attempts a
+           where a.outbox_id = any (v_ids)
+           group by a.outbox_id
+        ),
+        expired as materialized (
+          select p.*,
+                 coalesce(past.last_no, 0) + 1 as no,
+                 -- Without a mark on a rail that keeps them nothing left us, and the past is as settled as it was.
+                 p.unsettled or p.handed_over_at is not null or not coalesce(r.hand_over_marks, false) as now_unsettled
+            from symphony.payment_outbox_pending p
+            left join past on past.outbox_id = p.outbox_id
+            left join symphony.rails r on r.rail_type = p.rail_type
+           where p.outbox_id = any (v_ids)
+        ),
+        gone as (
+          delete from symphony.payment_outbox_pending p
+           using expired e
+           where p.outbox_id = e.outbox_id and e.no >= 20
+        ),
+        again as (
+          update symphony.payment_outbox_pending p
+             set claimed_by = null, lease_token = null, lease_expires_at = null,
+                 unsettled = e.now_unsettled,
+                 attempt_count = greatest(p.attempt_count, e.no),
+                 next_attempt_at = v_now + p_delay
+            from expired e
+           where p.outbox_id = e.outbox_id and e.no < 20
+        )
+        insert into symphony.payment_outbox_attempts as a
+               (outbox_id, lease_token, sequence_id, claimed_at, completed_at, created_at, attempt_no, latency_ms, state, by_holder,
+                instruction_id, participant_id, idempotency_key, rail_type, worker_id, money_moved, error_code,
+                error_message, payload)
+        select e.outbox_id, e.lease_token, e.sequence_id, e.claimed_at, v_now, v_now, e.no, null,
+               case when e.no >= 20 then 'FAILED' else 'ZOMBIE_REQUEUE' end::symphony.outbox_attempt_state, false,
+               e.instruction_id, e.participant_id, e.idempotency_key, e.rail_type, e.claimed_by,
+               case when e.now_unsettled then 'unknown' else 'no' end,
+               case when e.no < 20 then 'LEASE_EXPIRED'
+                    when e.now_unsettled then 'OUTCOME_UNKNOWN'
+                    else 'RETRIES_EXHAUSTED' end,
+               format('lease of %s ran out at %s, found by %s', e.claimed_by, e.lease_expires_at, p_worker_id),
+               case when e.no >= 20 then e.payload end
+          from expired e
+        returning a.outbox_id, a.attempt_no, a.state::text as state, a.participant_id
+      loop
+        outbox_id := v_found.outbox_id;
+        attempt_no := v_found.attempt_no;
+        state := v_found.state;
+        if v_found.state = 'FAILED' then
+          v_ended := v_ended || v_found.participant_id::text;
+        end if;
+        return next;
+      end loop;
+      v_left := v_left - cardinality(v_ids);
+    end if;
+
+    -- What is still held under this token was extended, or locked by a completion just now: look again when due.
+    select array_agg(p.outbox_id) as ids, min(p.lease_expires_at) as until into v_found
+      from symphony.payment_outbox_pending p
+     where p.outbox_id = any (v_claim.outbox_ids)
+       and p.lease_token = v_claim.lease_token;
+    if v_found.ids is null then
+      delete from symphony.payment_outbox_claims c
+       where c.lease_expires_at = v_claim.lease_expires_at and c.lease_token = v_claim.lease_token;
+    else
+      update symphony.payment_outbox_claims c
+         set outbox_ids = v_found.ids, lease_expires_at = v_found.until
+       where c.lease_expires_at = v_claim.lease_expires_at and c.lease_token = v_claim.lease_token;
+    end if;
+    exit when v_left <= 0;
+  end loop;
+
+  -- Once for all, so that the streams are locked in one order.
+  if v_ended is not null then
+    perform symphony.promote_strict_heads(v_ended);
+  end if;
+end
+$$;
+
+comment on function symphony.requeue_expired(int, text, interval, text, int) is
+  'Ends expired leases, each with its row in the history: ZOMBIE_REQUEUE, or FAILED at the ceiling. Shared by repair and claim.';
+
+create function symphony.repair_expired_leases(p_batch_size int, p_worker_id text)
+  returns table (outbox_id uuid, attempt_no int)
+  language plpgsql security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+begin
+  perform symphony.check_lease_arguments(p_batch_size, p_worker_id, 1);
+  return query
+    select z.outbox_id, z.attempt_no
+      from symphony.requeue_expired(p_batch_size, p_worker_id, interval '1 second', null, 1000) z;
+end
+$$;
+
+comment on function symphony.repair_expired_leases(int, text) is
+  'Frees payments whose holder is gone. Safe to run on every host at once: what another one holds is skipped.';
+
+reset role;
