@@ -35,6 +35,7 @@ const TEMPLATE: &str = "bench_template";
 pub(crate) struct Bed {
     server: Server,
     pub(crate) quick: bool,
+    pub(crate) shrink: usize,
 }
 
 /// A migrated database with nothing in it.
@@ -53,7 +54,7 @@ impl Bed {
         let server =
             Server::start(Options { major: Some(arguments.major), settings, ..Options::throwaway(folder) })
                 .await?;
-        let bed = Self { server, quick: arguments.quick };
+        let bed = Self { server, quick: arguments.quick, shrink: arguments.shrink as usize };
         bed.administer(&format!("create database {TEMPLATE}")).await?;
         migrate::run(&Database::new(bed.server.connect_options().database(TEMPLATE))).await?;
         Ok(bed)

@@ -54,8 +54,8 @@ pub(crate) struct Large {
 
 impl Large {
     pub(crate) async fn seed(bed: &Bed) -> Result<Self> {
-        let history_rows = bed.scale(10_000_000, 200_000);
-        let pending_rows = bed.scale(5_000_000, 200_000);
+        let history_rows = bed.scale(10_000_000 / bed.shrink, 200_000);
+        let pending_rows = bed.scale(5_000_000 / bed.shrink, 200_000);
         say(&format!("seeding {history_rows} attempts and {pending_rows} pending rows"));
         let (db, small) = (bed.create("large").await?, bed.create("small").await?);
         let large = Self { db, small, history_rows, pending_rows };

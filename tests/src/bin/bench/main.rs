@@ -44,6 +44,9 @@ pub(crate) struct Arguments {
     /// Only these scenarios; may be given several times.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
+    /// Divides the large database by this, for a machine with less than 25 GB to spare; the table says the sizes.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    shrink: u32,
     /// Where results.json, table.md and, while it runs, the database go.
     #[arg(long, value_name = "FOLDER", default_value = "target/bench")]
     out: PathBuf,
