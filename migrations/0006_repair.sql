@@ -47,7 +47,7 @@ begin
   perform pg_advisory_xact_lock(symphony.stream_lock(s)) from unnest(v_strict) as t(s);
   update symphony.payment_outbox_pending p
      set parked = false,
-         next_attempt_at = case when p.parked then symphony.clock() else p.next_attempt_at end
+         next_attempt_at = greatest(p.next_attempt_at, symphony.clock())
     from (select h.outbox_id
             from unnest(v_strict) as s(participant_id)
            cross join lateral (
