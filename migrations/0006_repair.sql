@@ -1,26 +1,6 @@
 -- Leases that ran out: ended with a row in the history, by repair and by the claim that takes them over.
 set local role symphony_control;
 
-create function symphony.check_lease_arguments(
-  p_batch_size int, p_worker_id text, p_lease_seconds double precision) returns void
-  language plpgsql immutable
-  set search_path = pg_catalog, pg_temp
-  as $$
-begin
-  if p_batch_size is null or p_batch_size not between 1 and 10000 then
-    raise exception 'batch_size must be between 1 and 10000, not %', coalesce(p_batch_size::text, 'null')
-      using errcode = '22023';
-  end if;
-  if p_worker_id is null or length(p_worker_id) not between 1 and 256 then
-    raise exception 'worker_id must have 1 to 256 characters' using errcode = '22023';
-  end if;
-  if p_lease_seconds is null or not (p_lease_seconds between 1 and 3600) then
-    raise exception 'lease_seconds must be between 1 and 3600, not %', coalesce(p_lease_seconds::text, 'null')
-      using errcode = '22023';
-  end if;
-end
-$$;
-
 -- The lock of a strictly ordered stream, held by whoever parks or promotes in it until its transaction ends. Only hosts
 -- take it, in short transactions; enqueue never does, so that a caller's long transaction cannot hold up a verdict.
 create function symphony.stream_lock(p_participant_id text) returns bigint

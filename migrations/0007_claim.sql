@@ -80,6 +80,12 @@ create function symphony.claim_shares(
                  all_fit boolean)
   language plpgsql stable
   set search_path = pg_catalog, symphony, pg_temp
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_bitmapscan = off
+  set jit = off
+  set plan_cache_mode = force_generic_plan
   as $$
 #variable_conflict use_column
 begin
@@ -101,7 +107,7 @@ begin
                 left join symphony.rail_rate_grants g on g.rail_type = r.rail_type) w
     ),
     -- More room than the batch: the rows that are due first decide how it is divided.
-    first_due as (
+    first_due as materialized (
       select d.rail_type
         from room
        cross join lateral (
@@ -123,10 +129,14 @@ begin
              union all
              -- What may be taken over counts from the end of its lease; a claim of which nothing is held counts for nothing.
              (select p.rail_type, p.lease_expires_at, p.created_at
-                from symphony.payment_outbox_claims c
+                from (select c.lease_token, c.outbox_ids
+                        from symphony.payment_outbox_claims c
+                       where c.rail_type = room.rail_type and c.lease_expires_at <= p_now
+                       order by c.lease_expires_at
+                       limit 20) c
                cross join lateral unnest(c.outbox_ids) as i(id)
                 join symphony.payment_outbox_pending p on p.outbox_id = i.id and p.lease_token = c.lease_token
-               where c.rail_type = room.rail_type and c.lease_expires_at <= p_now and p.lease_expires_at <= p_now
+               where p.lease_expires_at <= p_now
                limit least(room.most, p_takeovers))) d
        where not room.all_fit
        order by d.next_attempt_at, d.created_at
@@ -159,6 +169,7 @@ declare
   v_want int := p_want;
   v_taken uuid[] := p_taken;
   v_tids tid[];
+  v_participants text[];
   v_unsure text[];
   v_held tid[];
   v_looked boolean;
@@ -169,62 +180,67 @@ begin
   for v_round in 1..20 loop
     v_looked := coalesce(cardinality(v_taken), 0) = 0;
     if not v_looked then
-      v_tids := array(
-        select p.ctid
-          from symphony.payment_outbox_pending p
-         where p.outbox_id = any (v_taken) and (p.unsettled or p_enabled));
+      select array_agg(p.ctid), array_agg(p.participant_id) into v_tids, v_participants
+        from symphony.payment_outbox_pending p
+       where p.outbox_id = any (v_taken) and (p.unsettled or p_enabled);
       v_taken := null;
     else
-      v_tids := array(
-        select due.tid
-          from (select * from (
-                  select p.ctid as tid, p.next_attempt_at, p.created_at
-                    from symphony.payment_outbox_pending p
-                   where p_enabled and p.rail_type = p_rail_type and not p.unsettled and not p.parked
-                     and p.next_attempt_at >= p_after and p.next_attempt_at <= p_now
-                     and p.lease_token is null
-                   order by p.next_attempt_at, p.created_at
-                   limit v_want
-                     for update skip locked) ready
-                union all
-                select * from (
-                  select p.ctid, p.next_attempt_at, p.created_at
-                    from symphony.payment_outbox_pending p
-                   where p.rail_type = p_rail_type and p.unsettled
-                     and p.next_attempt_at >= p_after and p.next_attempt_at <= p_now
-                     and p.lease_token is null
-                   order by p.next_attempt_at, p.created_at
-                   limit v_want
-                     for update skip locked) asked) due
-         order by due.next_attempt_at, due.created_at
-         limit v_want);
-      exit when cardinality(v_tids) = 0;
+      select array_agg(due.tid), array_agg(due.participant_id) into v_tids, v_participants
+        from (select *
+                from (select * from (
+                        select p.ctid as tid, p.participant_id, p.next_attempt_at, p.created_at
+                          from symphony.payment_outbox_pending p
+                         where p_enabled and p.rail_type = p_rail_type and not p.unsettled and not p.parked
+                           and p.next_attempt_at >= p_after and p.next_attempt_at <= p_now
+                           and p.lease_token is null
+                         order by p.next_attempt_at, p.created_at
+                         limit v_want
+                           for update skip locked) ready
+                      union all
+                      select * from (
+                        select p.ctid, p.participant_id, p.next_attempt_at, p.created_at
+                          from symphony.payment_outbox_pending p
+                         where p.rail_type = p_rail_type and p.unsettled
+                           and p.next_attempt_at >= p_after and p.next_attempt_at <= p_now
+                           and p.lease_token is null
+                         order by p.next_attempt_at, p.created_at
+                         limit v_want
+                           for update skip locked) asked) either
+               order by either.next_attempt_at, either.created_at
+               limit v_want) due;
+      exit when v_tids is null;
     end if;
 
-    -- Strict streams first: where a verdict is being written just now the lock is taken, and the row waits for the next
-    -- claim. Waiting here instead could close a ring, for the verdict may want our row.
-    v_unsure := array(
-      select s.participant_id
-        from symphony.payment_outbox_pending p
-        join symphony.participants s on s.participant_id = p.participant_id and s.strict_order
-       where p.ctid = any (v_tids)
-       group by s.participant_id
-      having not pg_try_advisory_xact_lock(symphony.stream_lock(s.participant_id)));
-    v_held := array(
-      select p.ctid
-        from symphony.payment_outbox_pending p
-        join symphony.participants s on s.participant_id = p.participant_id
-       where p.ctid = any (v_tids)
-         and not p.unsettled
-         and (s.state = 'SUSPENDED' or s.strict_order)
-         and (s.state = 'SUSPENDED'
-              or (s.participant_id <> all (v_unsure)
-                  and exists (select 1 from symphony.payment_outbox_pending e
-                               where e.participant_id = p.participant_id and e.sequence_id < p.sequence_id))));
-    if cardinality(v_held) > 0 then
-      update symphony.payment_outbox_pending p
-         set parked = true
-       where p.ctid = any (v_held);
+    v_unsure := '{}';
+    v_held := '{}';
+    if exists (select 1
+                 from symphony.participants s
+                where s.participant_id = any (v_participants) and (s.state = 'SUSPENDED' or s.strict_order)) then
+      -- Strict streams first: where a verdict is being written just now the lock is taken, and the row waits for the next
+      -- claim. Waiting here instead could close a ring, for the verdict may want our row.
+      v_unsure := array(
+        select s.participant_id
+          from symphony.payment_outbox_pending p
+          join symphony.participants s on s.participant_id = p.participant_id and s.strict_order
+         where p.ctid = any (v_tids)
+         group by s.participant_id
+        having not pg_try_advisory_xact_lock(symphony.stream_lock(s.participant_id)));
+      v_held := array(
+        select p.ctid
+          from symphony.payment_outbox_pending p
+          join symphony.participants s on s.participant_id = p.participant_id
+         where p.ctid = any (v_tids)
+           and not p.unsettled
+           and (s.state = 'SUSPENDED' or s.strict_order)
+           and (s.state = 'SUSPENDED'
+                or (s.participant_id <> all (v_unsure)
+                    and exists (select 1 from symphony.payment_outbox_pending e
+                                 where e.participant_id = p.participant_id and e.sequence_id < p.sequence_id))));
+      if cardinality(v_held) > 0 then
+        update symphony.payment_outbox_pending p
+           set parked = true
+         where p.ctid = any (v_held);
+      end if;
     end if;
 
     v_token := gen_random_uuid();

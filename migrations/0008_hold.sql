@@ -11,10 +11,8 @@ create function symphony.extend_outbox_leases(
 declare
   v_now timestamptz := symphony.clock();
 begin
-  perform symphony.check_lease_arguments(cardinality(p_outbox_ids), p_worker_id, p_lease_seconds);
-  if p_lease_tokens is null or cardinality(p_lease_tokens) <> cardinality(p_outbox_ids) then
-    raise exception 'ids and tokens must be arrays of one length' using errcode = '22023';
-  end if;
+  perform symphony.check_lease_arguments(1, p_worker_id, p_lease_seconds);
+  perform symphony.check_held(p_worker_id, p_outbox_ids, p_lease_tokens);
   return query
     update symphony.payment_outbox_pending p
        set lease_expires_at = greatest(p.lease_expires_at, v_now + make_interval(secs => p_lease_seconds))
@@ -37,10 +35,7 @@ create function symphony.release_outbox_leases(p_worker_id text, p_outbox_ids uu
 declare
   v_now timestamptz := symphony.clock();
 begin
-  perform symphony.check_lease_arguments(cardinality(p_outbox_ids), p_worker_id, 1);
-  if p_lease_tokens is null or cardinality(p_lease_tokens) <> cardinality(p_outbox_ids) then
-    raise exception 'ids and tokens must be arrays of one length' using errcode = '22023';
-  end if;
+  perform symphony.check_held(p_worker_id, p_outbox_ids, p_lease_tokens);
   return query
     update symphony.payment_outbox_pending p
        set claimed_by = null, lease_token = null, lease_expires_at = null
@@ -66,10 +61,7 @@ create function symphony.mark_handed_over(p_worker_id text, p_outbox_ids uuid[],
 declare
   v_now timestamptz := symphony.clock();
 begin
-  perform symphony.check_lease_arguments(cardinality(p_outbox_ids), p_worker_id, 1);
-  if p_lease_tokens is null or cardinality(p_lease_tokens) <> cardinality(p_outbox_ids) then
-    raise exception 'ids and tokens must be arrays of one length' using errcode = '22023';
-  end if;
+  perform symphony.check_held(p_worker_id, p_outbox_ids, p_lease_tokens);
   return query
     update symphony.payment_outbox_pending p
        set handed_over_at = coalesce(p.handed_over_at, v_now)

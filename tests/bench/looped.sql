@@ -32,7 +32,7 @@ begin
     refusal_detail := null;
 
     v_problem := symphony.enqueue_problem(p_instruction_ids[i], p_participant_ids[i], p_idempotency_keys[i],
-                                          p_rail_types[i], p_payloads[i]);
+                                          p_rail_types[i], p_payloads[i], p_payloads[i]::text);
     if v_problem is not null then
       refusal := '22023';
       refusal_detail := v_problem;
@@ -41,7 +41,7 @@ begin
     end if;
 
     v_digest := symphony.key_digest(p_instruction_ids[i], p_idempotency_keys[i]);
-    v_hash := symphony.request_hash(p_participant_ids[i], p_rail_types[i], p_payloads[i]);
+    v_hash := symphony.request_hash(p_participant_ids[i], p_rail_types[i], p_payloads[i]::text);
     select r.outbox_id, r.sequence_id, r.request_hash into v_known
       from symphony.payment_outbox_records r
      where r.key_digest = v_digest;

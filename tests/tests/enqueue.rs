@@ -178,6 +178,17 @@ on_each_postgres! {
         }
     }
 
+    async fn a_transaction_that_cannot_see_the_other_record_is_told_to_start_again(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        let mut late = db.connect(Role::Ingest).await;
+        let mut open = late.begin_with("begin isolation level repeatable read").await.expect("a transaction");
+        enqueue(&mut *open, &Request::new("p", "another")).await.expect("it is new");
+        hands.enqueue("q", "k").await;
+        assert_eq!(refusal(enqueue(&mut *open, &Request::new("r", "k")).await), "40001");
+        open.rollback().await.expect("a rollback");
+        assert_eq!(refusal(enqueue(&mut late, &Request::new("r", "k")).await), "P7004");
+    }
+
     async fn a_batch_answers_each_row_as_the_single_form_does(db: Db) {
         let other = Db::fresh(db.pg).await;
         let (mut singly, mut batched) = (Hands::of(&db).await, Hands::of(&other).await);

@@ -92,6 +92,22 @@ on_each_postgres! {
         assert_eq!(hands.count("payment_outbox_pending").await, 0);
     }
 
+    async fn a_promoted_payment_waits_out_its_retry_delay(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        hands.enqueue_many("p", 2).await;
+        let leases = hands.claim(2).await;
+        let in_an_hour = Answer { delay_seconds: Some(3600.0), ..Answer::retry("BUSY") };
+        hands.complete(&leases[1], &in_an_hour).await.expect("it is held");
+        hands.order_strictly("p", true).await;
+        while hands.reconcile().await > 0 {}
+        assert_eq!(hands.count("payment_outbox_pending where parked").await, 1);
+        hands.complete(&leases[0], &Answer::new("DISPATCHED")).await.expect("it is held");
+        assert_eq!(hands.count("payment_outbox_pending where not parked").await, 1, "promoted");
+        assert_eq!(hands.claim(10).await, [], "but not due");
+        db.move_clock("1 hour").await;
+        assert_eq!(numbers(&hands.claim(10).await), [2]);
+    }
+
     async fn a_head_that_repair_ends_at_the_ceiling_promotes_the_next(db: Db) {
         let mut hands = Hands::of(&db).await;
         hands.order_strictly("p", true).await;

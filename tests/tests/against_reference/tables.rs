@@ -40,7 +40,7 @@ const TABLES: [Table; 11] = [
         "payment_outbox_records",
         "select r.outbox_id, r.sequence_id, r.participant_id, t.i as instruction_id,
                 r.key_digest = symphony.key_digest(t.i, t.k) as key_fits,
-                r.request_hash = symphony.request_hash(t.p, t.r, t.b::jsonb) as request_fits
+                r.request_hash = symphony.request_hash(t.p, t.r, t.b::jsonb::text) as request_fits
            from symphony.payment_outbox_records r
            left join unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
                      as t(id, i, k, p, r, b) on t.id = r.outbox_id",

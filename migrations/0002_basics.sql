@@ -1,4 +1,4 @@
--- One clock and one kind of id for everything that decides something.
+-- What all else stands on: one clock, one kind of id, and what every function asks of its caller.
 set local role symphony_control;
 
 create function symphony.clock_offset() returns interval
@@ -68,15 +68,52 @@ create function symphony.key_digest(p_instruction_id text, p_idempotency_key tex
 comment on function symphony.key_digest(text, text) is
   'The first 128 bits of SHA-256 over both parts of the enqueue key. The length in front keeps (ab, c) and (a, bc) apart.';
 
-create function symphony.request_hash(p_participant_id text, p_rail_type text, p_payload jsonb) returns bytea
+create function symphony.request_hash(p_participant_id text, p_rail_type text, p_body text) returns bytea
   language sql stable parallel safe
   as $$
     select sha256(convert_to(
              octet_length(p_participant_id)::text || ':' || p_participant_id
-             || octet_length(p_rail_type)::text || ':' || p_rail_type || p_payload::text, 'UTF8'))
+             || octet_length(p_rail_type)::text || ':' || p_rail_type || p_body, 'UTF8'))
   $$;
 
-comment on function symphony.request_hash(text, text, jsonb) is
+comment on function symphony.request_hash(text, text, text) is
   'What makes two requests the same: participant, rail and payload. Key order and white space do not count, jsonb has none; 1.0 and 1.00 differ.';
+
+create function symphony.check_lease_arguments(
+  p_batch_size int, p_worker_id text, p_lease_seconds double precision) returns void
+  language plpgsql immutable
+  set search_path = pg_catalog, pg_temp
+  as $$
+begin
+  if p_batch_size is null or p_batch_size not between 1 and 10000 then
+    raise exception 'batch_size must be between 1 and 10000, not %', coalesce(p_batch_size::text, 'null')
+      using errcode = '22023';
+  end if;
+  if p_worker_id is null or length(p_worker_id) not between 1 and 256 then
+    raise exception 'worker_id must have 1 to 256 characters' using errcode = '22023';
+  end if;
+  if p_lease_seconds is null or not (p_lease_seconds between 1 and 3600) then
+    raise exception 'lease_seconds must be between 1 and 3600, not %', coalesce(p_lease_seconds::text, 'null')
+      using errcode = '22023';
+  end if;
+end
+$$;
+
+comment on function symphony.check_lease_arguments(int, text, double precision) is
+  'What all functions of a holder ask of their caller: a batch that fits, a name, a lease of sensible length.';
+
+create function symphony.check_held(p_worker_id text, p_outbox_ids uuid[], p_lease_tokens uuid[]) returns void
+  language plpgsql immutable
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+begin
+  perform symphony.check_lease_arguments(cardinality(p_outbox_ids), p_worker_id, 1);
+  if p_lease_tokens is null or cardinality(p_lease_tokens) <> cardinality(p_outbox_ids) then
+    raise exception 'ids and tokens must be arrays of one length' using errcode = '22023';
+  end if;
+end
+$$;
+
+comment on function symphony.check_held(text, uuid[], uuid[]) is 'The same for calls that name leases.';
 
 reset role;
