@@ -12,6 +12,9 @@ use thiserror::Error as ThisError;
 
 use railhost::outbox::operate::RailFacts;
 use railhost::outbox::{Database, Role};
+use railhost::rail::LoadError;
+use railhost::rail::definition::{BUILTIN, Definition, Kind};
+use railhost::rail::sandbox::CALLS_DEFAULT;
 
 #[derive(Debug, ThisError)]
 pub(crate) enum Error {
@@ -21,6 +24,8 @@ pub(crate) enum Error {
         "no database is configured: set DATABASE_URL or database.url in {file}, or use --dev for a private PostgreSQL"
     )]
     NoDatabase { file: String },
+    #[error(transparent)]
+    Rail(Box<LoadError>),
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -29,6 +34,11 @@ struct File {
     database: DatabaseSection,
     embedded: Embedded,
     retention: Retention,
+    adapters: Adapters,
+    /// The folder of the rails' files, relative to this one.
+    rails: Option<PathBuf>,
+    /// Refuses what is good for development only.
+    production: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -90,20 +100,20 @@ impl Default for Retention {
     }
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RailFile {
-    idempotent: bool,
-    hand_over_marks: bool,
-    sla_seconds: Option<i32>,
-    rate: Option<Rate>,
+/// Where adapters run.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Adapters {
+    /// Compiled code; a folder that nobody else may write to.
+    pub cache: PathBuf,
+    /// Calls at a time, in this process.
+    pub calls_max: usize,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Rate {
-    per_second: i32,
-    burst: i32,
+impl Default for Adapters {
+    fn default() -> Self {
+        Self { cache: ".railhost/compiled".into(), calls_max: CALLS_DEFAULT }
+    }
 }
 
 /// Everything that was configured, checked.
@@ -113,12 +123,14 @@ pub(crate) struct Config {
     database: Option<Database>,
     pub embedded: Embedded,
     pub retention: Retention,
+    pub adapters: Adapters,
+    /// Where the rails' files are.
+    pub rails_folder: PathBuf,
     /// By name, which is the name of the rail's file.
-    pub rails: BTreeMap<String, RailFacts>,
+    pub rails: BTreeMap<String, Definition>,
 }
 
 const RETENTION_DAYS_MIN: i32 = 7;
-const RAIL_NAME_CHARS_MAX: usize = 64;
 
 impl Config {
     /// Reads the file and the folder `rails` beside it. A file that was not asked for by name may be absent.
@@ -138,14 +150,34 @@ impl Config {
             )));
         }
         let database = parsed.database.build().map_err(invalid)?;
-        let folder = file.parent().unwrap_or(Path::new("")).join("rails");
+        let folder = file
+            .parent()
+            .unwrap_or(Path::new(""))
+            .join(parsed.rails.as_deref().unwrap_or(Path::new("rails")));
+        if parsed.rails.is_some() && !folder.is_dir() {
+            return Err(invalid(format!("rails is {}, expected a folder", folder.display())));
+        }
         Ok(Self {
             file: file.to_owned(),
             database,
             embedded: parsed.embedded,
             retention: parsed.retention,
-            rails: load_rails(&folder)?,
+            adapters: parsed.adapters,
+            rails: load_rails(&folder, parsed.production)?,
+            rails_folder: folder,
         })
+    }
+
+    /// What the database has to know of the rails.
+    pub(crate) fn rail_facts(&self) -> Vec<RailFacts> {
+        let facts = |(name, definition): (&String, &Definition)| RailFacts {
+            rail_type: name.clone(),
+            deduplicates: definition.file.idempotent,
+            hand_over_marks: definition.file.hand_over_marks,
+            sla_seconds: definition.file.sla_seconds,
+            rate: definition.file.rate.map(|rate| (rate.per_second, rate.burst)),
+        };
+        self.rails.iter().map(facts).collect()
     }
 
     pub(crate) fn database(&self) -> Result<Database, Error> {
@@ -199,7 +231,8 @@ impl Secret {
     }
 }
 
-fn load_rails(folder: &Path) -> Result<BTreeMap<String, RailFacts>, Error> {
+/// All rails' files, each in itself sound.
+fn load_rails(folder: &Path, production: bool) -> Result<BTreeMap<String, Definition>, Error> {
     let invalid = |file: &Path, problem: String| Error::Invalid { file: file.display().to_string(), problem };
     let mut rails = BTreeMap::new();
     if !folder.is_dir() {
@@ -211,34 +244,17 @@ fn load_rails(folder: &Path) -> Result<BTreeMap<String, RailFacts>, Error> {
         if file.extension().is_none_or(|extension| extension != "toml") {
             continue;
         }
-        let name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
-        if name.is_empty() || name.chars().count() > RAIL_NAME_CHARS_MAX {
+        let definition = Definition::load(&file).map_err(|error| Error::Rail(Box::new(error)))?;
+        if production && definition.file.kind == Kind::Mock {
+            return Err(invalid(&file, "kind is mock, expected live: production is true".to_owned()));
+        }
+        if production && definition.file.component.starts_with(BUILTIN) {
             return Err(invalid(
                 &file,
-                format!("the file's name is the rail's, expected 1 to {RAIL_NAME_CHARS_MAX} characters"),
+                "component is built in, expected a file and its sha256: production is true".to_owned(),
             ));
         }
-        let rail: RailFile = parse(&file)?;
-        if !rail.idempotent && !rail.hand_over_marks {
-            return Err(invalid(
-                &file,
-                "hand_over_marks is false, expected true where idempotent is false".to_owned(),
-            ));
-        }
-        if rail.sla_seconds.is_some_and(|seconds| seconds < 1) {
-            return Err(invalid(&file, "sla_seconds must be positive".to_owned()));
-        }
-        if rail.rate.as_ref().is_some_and(|rate| rate.per_second < 1 || rate.burst < 1) {
-            return Err(invalid(&file, "rate.per_second and rate.burst must be positive".to_owned()));
-        }
-        let facts = RailFacts {
-            rail_type: name.clone(),
-            deduplicates: rail.idempotent,
-            hand_over_marks: rail.hand_over_marks,
-            sla_seconds: rail.sla_seconds,
-            rate: rail.rate.map(|rate| (rate.per_second, rate.burst)),
-        };
-        rails.insert(name, facts);
+        rails.insert(definition.name.clone(), definition);
     }
     Ok(rails)
 }

@@ -1,15 +1,18 @@
 //! What the test targets share: a real PostgreSQL of each supported kind, and a fresh, migrated database per test.
 //!
 //! A test asks for a [`Db`] through [`on_each_postgres!`], which runs it on PostgreSQL 15 and on 18. A server that cannot
-//! be had is a failure, never a skip.
+//! be had is a failure, never a skip. Adapters are tried in a [`yard::Yard`].
 
 mod db;
 mod docker;
+pub mod forged;
+pub mod rail;
 mod railhost_binary;
 pub mod reference;
 mod server;
 pub mod snapshot;
 pub mod sql;
+pub mod yard;
 
 pub use db::{Db, Role, sqlstate};
 pub use railhost_binary::railhost;

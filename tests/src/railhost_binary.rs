@@ -8,7 +8,9 @@ pub fn railhost() -> Command {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     let binary = BINARY.get_or_init(|| {
         let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--locked", "--package", "railhost", "--bin", "railhost"])
+            // All binaries of the workspace, as the tests were built: for less, cargo picks other settings for what build
+            // scripts share with us, and everything is compiled once more.
+            .args(["build", "--quiet", "--locked", "--workspace", "--bins"])
             .status()
             .expect("cargo runs");
         assert!(built.success(), "railhost does not build");

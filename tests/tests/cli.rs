@@ -24,7 +24,7 @@ impl Place {
         fs::create_dir_all(folder.path().join("config/rails")).expect("a folder");
         fs::write(
             folder.path().join("config/rails/mock.toml"),
-            "idempotent = true\nhand_over_marks = false\n",
+            "kind = \"mock\"\ncomponent = \"builtin:mock\"\nidempotent = true\nhand_over_marks = false\n",
         )
         .expect("written");
         Self { folder, url: url.to_owned() }
@@ -251,7 +251,10 @@ fn a_wrong_configuration_names_file_key_and_expectation() {
         assert_eq!(output.status.code(), Some(64), "{content}: {}", text(&output.stderr));
         assert!(text(&output.stderr).contains(sentence), "{content}: {}", text(&output.stderr));
     }
-    place.write("config/rails/bank.toml", "idempotent = false\nhand_over_marks = false\n");
+    place.write(
+        "config/rails/bank.toml",
+        "kind = \"mock\"\ncomponent = \"builtin:mock\"\nidempotent = false\nhand_over_marks = false\n",
+    );
     let output = place.run(&["check"]);
     assert_eq!(output.status.code(), Some(64));
     assert!(

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use railhost::rail::LoadError;
 use railhost::{embedded, outbox};
 
 use crate::config;
@@ -19,7 +20,7 @@ const REFUSED: u8 = 77;
 /// The proof failed: there are gaps.
 const DISPROVED: u8 = 3;
 
-pub(crate) fn refused_lines() -> ExitCode {
+pub(crate) fn refused_some() -> ExitCode {
     DATA.into()
 }
 
@@ -41,7 +42,7 @@ pub(crate) fn usage(problem: &clap::Error) -> ExitCode {
 /// Prints the error as one sentence and picks the code.
 pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     eprintln!("railhost: {error:#}");
-    if error.is::<config::Error>() || error.is::<super::BadArgument>() {
+    if error.is::<config::Error>() || error.is::<LoadError>() || error.is::<super::BadArgument>() {
         return USAGE.into();
     }
     if error.is::<embedded::Error>() {

@@ -135,7 +135,7 @@ fn report(session: &Session, file: &std::path::Path, mut tally: Tally) -> anyhow
             tally.refused.len()
         );
     }
-    Ok(if tally.refused.is_empty() { ExitCode::SUCCESS } else { exit::refused_lines() })
+    Ok(if tally.refused.is_empty() { ExitCode::SUCCESS } else { exit::refused_some() })
 }
 
 fn digest(file: &std::path::Path) -> io::Result<String> {

@@ -6,6 +6,7 @@ mod enqueue;
 pub(crate) mod exit;
 mod import;
 mod operate;
+mod plugin;
 mod print;
 mod retention;
 mod session;
@@ -73,8 +74,11 @@ enum Command {
     Reinstate(operate::Participant),
     /// Create months of history ahead; export, detach and drop the ones past their time.
     Retention(retention::Run),
-    /// Check configuration, database and schema without changing anything.
+    /// Check configuration, adapters, database and schema without changing anything and without calling a rail.
     Check,
+    /// Write, inspect, test and sign rail adapters.
+    #[command(subcommand)]
+    Plugin(plugin::Plugin),
 }
 
 /// Who acts, and why; kept with the act for ever.
@@ -99,6 +103,9 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let asked_for = arguments.config.is_some();
     let file = arguments.config.unwrap_or_else(|| CONFIG_DEFAULT.into());
     let config = Config::load(&file, asked_for)?;
+    if let Command::Plugin(plugin) = arguments.command {
+        return plugin.run(&config, arguments.json).await;
+    }
     let dev = arguments.dev || matches!(arguments.command, Command::Demo(_));
     let session = Session::open(config, dev, arguments.json).await?;
     let answer = tokio::select! {
@@ -124,6 +131,7 @@ impl Session {
             Command::Reinstate(participant) => participant.reinstate(self).await,
             Command::Retention(retention) => retention.run(self).await,
             Command::Check => check::run(self).await,
+            Command::Plugin(_) => unreachable!("it needs no database and was answered before"),
         }
     }
 }

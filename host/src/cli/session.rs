@@ -96,8 +96,8 @@ impl Session {
         let operator = Operator::new(&self.database);
         let reason =
             Reason { by: "railhost migrate".to_owned(), why: "the rail's configuration file".to_owned() };
-        for rail in self.config.rails.values() {
-            operator.configure_rail(rail, &reason).await?;
+        for rail in self.config.rail_facts() {
+            operator.configure_rail(&rail, &reason).await?;
         }
         Ok(migrated)
     }

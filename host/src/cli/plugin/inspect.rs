@@ -1,0 +1,109 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use railhost::rail::artifact::{self, Digest, Outline};
+use railhost::rail::definition::{Definition, Profile};
+use railhost::rail::{Description, Loaded, Need, Options, Sandbox, Script, Scripted};
+use serde_json::json;
+
+use crate::config::Config;
+
+#[derive(Debug, Args)]
+pub(crate) struct Inspect {
+    /// The component.
+    component: PathBuf,
+}
+
+/// Plays no rail: what a component is asked here sends nothing.
+#[derive(Debug)]
+struct Nobody;
+
+impl Script for Nobody {
+    fn play(&self, _: &str, _: &http::Request<bytes::Bytes>) -> Scripted {
+        Scripted::Unreachable
+    }
+}
+
+impl Inspect {
+    pub(super) async fn run(self, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
+        let bytes = artifact::read(&self.component)?;
+        let digest = Digest::of(&bytes);
+        let outline = Outline::read(&bytes)?;
+        let strict = outline.check(Profile::Strict);
+        let profile = if strict.is_ok() { Profile::Strict } else { Profile::Inert };
+        outline.check(profile)?;
+        let said = self.describe(config, &digest, profile).await;
+
+        if json {
+            let description = said.as_ref().ok();
+            let problem = said.as_ref().err().map(ToString::to_string);
+            println!(
+                "{}",
+                json!({ "sha256": digest.to_string(), "bytes": bytes.len(), "contract": outline.contract,
+                        "imports": outline.imports, "exports": outline.exports, "needs_inert_profile": strict.is_err(),
+                        "description": description, "problem": problem })
+            );
+            return Ok(ExitCode::SUCCESS);
+        }
+        println!("sha256    {digest}");
+        println!("size      {} bytes", bytes.len());
+        println!("contract  {}", outline.contract.as_deref().unwrap_or("none"));
+        if strict.is_err() {
+            println!("profile   imports files or sockets: its rail's file must say profile = \"inert\"");
+        }
+        println!("imports");
+        for import in &outline.imports {
+            println!("  {import}");
+        }
+        match said {
+            Ok(said) => show(&said),
+            Err(problem) => println!("describe  {problem}"),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// What it says of itself; what it requires is not at hand, and is only listed.
+    async fn describe(
+        &self,
+        config: &Config,
+        digest: &Digest,
+        profile: Profile,
+    ) -> anyhow::Result<Description> {
+        let sandbox = Sandbox::new(&config.adapters.cache, Options { calls_max: 1, ..Options::default() })?;
+        let text = "component = \"\"\nsha256 = \"00\"\nidempotent = true\nhand_over_marks = false\n"
+            .replace("\"00\"", &format!("\"{digest}\""));
+        let mut definition =
+            Definition::parse("inspected", "".as_ref(), &text).map_err(anyhow::Error::msg)?;
+        definition.file.profile = profile;
+        // Language runtimes need more than the default to come up.
+        definition.file.limits.memory_mib = 256;
+        definition.file.limits.cpu_ms = 2_000;
+        let definition = definition.with_component(&std::path::absolute(&self.component)?, digest);
+        Ok(Loaded::describe_only(&sandbox, &definition, Arc::new(Nobody)).await?)
+    }
+}
+
+fn show(said: &Description) {
+    println!("adapter   {} {}", said.name, said.version);
+    let currencies = if said.currencies.is_empty() { "any".to_owned() } else { said.currencies.join(", ") };
+    println!("pays in   {currencies}");
+    println!(
+        "query     {}",
+        if said.can_query { "the rail can be asked" } else { "the rail cannot be asked" }
+    );
+    for (kind, needs) in [
+        ("settings", &said.settings),
+        ("secrets", &said.secrets),
+        ("keys", &said.keys),
+        ("tokens", &said.tokens),
+    ] {
+        if !needs.is_empty() {
+            println!("{kind}");
+        }
+        for Need { name, required, purpose } in needs {
+            println!("  {name}{}: {purpose}", if *required { "" } else { " (optional)" });
+        }
+    }
+}

@@ -1,0 +1,104 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::json;
+
+use crate::cli::BadArgument;
+
+#[derive(Debug, Args)]
+pub(crate) struct New {
+    /// The adapter's name: letters, digits and dashes.
+    name: String,
+    /// Where to put its folder.
+    #[arg(long, default_value = ".")]
+    into: PathBuf,
+}
+
+macro_rules! files {
+    ($($path:literal from $source:literal),* $(,)?) => {
+        [$(($path, include_str!(concat!("../../../../", $source)))),*]
+    };
+}
+
+/// The adapter itself, and beside it the contract and the SDK, so that it needs nothing else.
+const FILES: [(&str, &str); 27] = files![
+    ".gitignore" from "plugins/template/gitignore",
+    "Cargo.toml" from "plugins/template/Cargo.toml.template",
+    "README.md" from "plugins/template/README.md.template",
+    "rail.toml" from "plugins/template/rail.toml",
+    "src/lib.rs" from "plugins/template/src/lib.rs",
+    "src/wire.rs" from "plugins/template/src/wire.rs",
+    "src/map.rs" from "plugins/template/src/map.rs",
+    "exchanges/accepted.json" from "plugins/template/exchanges/accepted.json",
+    "exchanges/bad_number.json" from "plugins/template/exchanges/bad_number.json",
+    "exchanges/found.json" from "plugins/template/exchanges/found.json",
+    "exchanges/no_such_payee.json" from "plugins/template/exchanges/no_such_payee.json",
+    "exchanges/not_found.json" from "plugins/template/exchanges/not_found.json",
+    "exchanges/paid.json" from "plugins/template/exchanges/paid.json",
+    "wit/1.0.0/types.wit" from "wit/1.0.0/types.wit",
+    "wit/1.0.0/host.wit" from "wit/1.0.0/host.wit",
+    "wit/1.0.0/adapter.wit" from "wit/1.0.0/adapter.wit",
+    "vendor/sdk/Cargo.toml" from "plugins/sdk/Cargo.toml",
+    "vendor/sdk/src/lib.rs" from "plugins/sdk/src/lib.rs",
+    "vendor/sdk/src/answer.rs" from "plugins/sdk/src/answer.rs",
+    "vendor/sdk/src/describe.rs" from "plugins/sdk/src/describe.rs",
+    "vendor/sdk/src/destination.rs" from "plugins/sdk/src/destination.rs",
+    "vendor/sdk/src/http.rs" from "plugins/sdk/src/http.rs",
+    "vendor/sdk/src/log.rs" from "plugins/sdk/src/log.rs",
+    "vendor/sdk/src/money.rs" from "plugins/sdk/src/money.rs",
+    "vendor/sdk/src/settings.rs" from "plugins/sdk/src/settings.rs",
+    "vendor/sdk/src/tokens.rs" from "plugins/sdk/src/tokens.rs",
+    "vendor/sdk/src/vault.rs" from "plugins/sdk/src/vault.rs",
+];
+
+impl New {
+    pub(super) fn run(self, json: bool) -> anyhow::Result<ExitCode> {
+        let sound = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '-';
+        if !self.name.starts_with(|char: char| char.is_ascii_lowercase()) || !self.name.chars().all(sound) {
+            let problem = format!(
+                "{:?} is no name for an adapter, expected lower-case letters, digits and dashes",
+                self.name
+            );
+            return Err(BadArgument(problem).into());
+        }
+        let folder = self.into.join(&self.name);
+        if folder.exists() {
+            return Err(
+                BadArgument(format!("{} is there already, nothing was written", folder.display())).into()
+            );
+        }
+        let file = self.name.replace('-', "_");
+        for (path, text) in FILES {
+            let ours = !path.starts_with("vendor") && !path.starts_with("wit") && !path.ends_with(".rs");
+            let text = if ours {
+                text.replace("{name}", &self.name).replace("{file}", &file)
+            } else {
+                text.to_owned()
+            };
+            write(&folder.join(path), &text)?;
+        }
+        if json {
+            println!("{}", json!({ "folder": folder }));
+        } else {
+            println!("{} is a new adapter. To build and test it:\n", folder.display());
+            println!("  cd {}", folder.display());
+            println!("  rustup target add wasm32-wasip2");
+            println!("  cargo build --release --target wasm32-wasip2");
+            println!(
+                "  railhost plugin test target/wasm32-wasip2/release/{file}.wasm --rail rail.toml --exchanges exchanges"
+            );
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let failed = || format!("{} cannot be written", path.display());
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(failed)?;
+    }
+    fs::write(path, text).with_context(failed)
+}

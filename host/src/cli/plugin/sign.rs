@@ -1,0 +1,131 @@
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow};
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use railhost::rail::artifact::{self, Digest};
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::pki_types::pem::PemObject;
+use serde_json::json;
+
+use crate::cli::{BadArgument, exit};
+
+#[derive(Debug, Args)]
+pub(crate) struct NewKey {
+    /// Where the private key goes; the public one is printed.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Sign {
+    /// The component.
+    component: PathBuf,
+    /// The private key, as `plugin key` wrote it.
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+    /// Where the signature goes; beside the component, with .sig after its name, where nothing is said.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    /// The component.
+    component: PathBuf,
+    /// Its signature.
+    #[arg(long, value_name = "FILE")]
+    signature: PathBuf,
+    /// A public key, 64 hexadecimal digits; may be given several times.
+    #[arg(long, value_name = "KEY", required = true)]
+    trusted: Vec<String>,
+}
+
+impl NewKey {
+    pub(super) fn run(self, json: bool) -> anyhow::Result<ExitCode> {
+        let none = |_| anyhow!("no key could be made");
+        let pair = Ed25519KeyPair::generate().map_err(none)?;
+        let document = pair.to_pkcs8().map_err(none)?;
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&self.out)
+            .with_context(|| format!("{} cannot be written", self.out.display()))?;
+        file.write_all(pem(document.as_ref()).as_bytes())?;
+        let public = hex::encode(pair.public_key().as_ref());
+        if json {
+            println!("{}", json!({ "public_key": public, "private_key": self.out }));
+        } else {
+            println!("private key  {} (keep it)", self.out.display());
+            println!("public key   {public}");
+            println!(
+                "In a rail's file: signature = {{ file = \"adapter.wasm.sig\", trusted = [\"{public}\"] }}"
+            );
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn pem(document: &[u8]) -> String {
+    let text = STANDARD.encode(document);
+    let lines: Vec<&str> =
+        text.as_bytes().chunks(64).filter_map(|line| std::str::from_utf8(line).ok()).collect();
+    format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n"))
+}
+
+impl Sign {
+    pub(super) fn run(self, json: bool) -> anyhow::Result<ExitCode> {
+        let text = fs::read(&self.key).with_context(|| format!("{} cannot be read", self.key.display()))?;
+        let unsound = || BadArgument(format!("{} is no Ed25519 key in PEM (PKCS#8)", self.key.display()));
+        let document = PrivatePkcs8KeyDer::from_pem_slice(&text).map_err(|_| unsound())?;
+        let pair = Ed25519KeyPair::from_pkcs8(document.secret_pkcs8_der()).map_err(|_| unsound())?;
+        let digest = Digest::of(&artifact::read(&self.component)?);
+        let signature = hex::encode(pair.sign(&artifact::signed_text(&digest)).as_ref());
+        let out = self.out.unwrap_or_else(|| {
+            let mut name = self.component.into_os_string();
+            name.push(".sig");
+            name.into()
+        });
+        fs::write(&out, format!("{signature}\n"))
+            .with_context(|| format!("{} cannot be written", out.display()))?;
+        if json {
+            println!("{}", json!({ "sha256": digest.to_string(), "signature": out }));
+        } else {
+            println!("sha256     {digest}");
+            println!("signature  {}", out.display());
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Verify {
+    pub(super) fn run(self, json: bool) -> anyhow::Result<ExitCode> {
+        let digest = Digest::of(&artifact::read(&self.component)?);
+        let text = fs::read_to_string(&self.signature)
+            .with_context(|| format!("{} cannot be read", self.signature.display()))?;
+        let mut keys = Vec::new();
+        for key in &self.trusted {
+            let bytes = hex::decode(key).ok().and_then(|bytes| bytes.try_into().ok());
+            keys.push(bytes.ok_or_else(|| {
+                BadArgument(format!("{key} is no public key, expected 64 hexadecimal digits"))
+            })?);
+        }
+        let good =
+            hex::decode(text.trim()).is_ok_and(|signature| artifact::is_signed(&digest, &signature, &keys));
+        if json {
+            println!("{}", json!({ "sha256": digest.to_string(), "signed": good }));
+        } else if good {
+            println!("{digest} is signed by a trusted key");
+        } else {
+            println!("{digest} is NOT signed by any of these keys");
+        }
+        Ok(if good { ExitCode::SUCCESS } else { exit::refused_some() })
+    }
+}

@@ -1,0 +1,49 @@
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use railhost::conformance::{self, Case};
+use railhost::rail::definition::Definition;
+use railhost::rail::{Options, Sandbox};
+
+use crate::cli::{BadArgument, exit};
+use crate::config::Config;
+
+#[derive(Debug, Args)]
+pub(crate) struct Test {
+    /// The component.
+    component: PathBuf,
+    /// The rail's file; what it says of the component is not looked at.
+    #[arg(long, value_name = "FILE")]
+    rail: Option<PathBuf>,
+    /// A folder of recorded exchanges, one JSON file each.
+    #[arg(long, value_name = "FOLDER", requires = "rail")]
+    exchanges: Option<PathBuf>,
+    /// Also write the report as JSON; it names the component by its digest.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+}
+
+impl Test {
+    pub(super) async fn run(self, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
+        let definition = self.rail.as_deref().map(Definition::load).transpose()?;
+        let cases = match &self.exchanges {
+            Some(folder) => Case::load_all(folder).map_err(BadArgument)?,
+            None => Vec::new(),
+        };
+        let sandbox = Sandbox::new(&config.adapters.cache, Options { calls_max: 1, ..Options::default() })?;
+        let report = conformance::run(sandbox, &self.component, definition, cases).await?;
+        let text = serde_json::to_string_pretty(&report)?;
+        if let Some(path) = &self.report {
+            fs::write(path, &text).with_context(|| format!("{} cannot be written", path.display()))?;
+        }
+        if json {
+            println!("{text}");
+        } else {
+            println!("{report}");
+        }
+        Ok(if report.has_failed() { exit::refused_some() } else { ExitCode::SUCCESS })
+    }
+}

@@ -1,0 +1,162 @@
+//! A component as bytes: its digest, its signature, and what its export and import lists say before anything is compiled.
+
+use std::path::Path;
+use std::{fmt, fs};
+
+use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use wasmparser::{Encoding, Parser, Payload};
+
+use super::definition::Profile;
+use super::error::LoadError;
+
+/// Far above what language runtimes produce (18 MB); compiling is the one thing that no limit of the engine covers.
+pub const BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// The contract that this host speaks.
+pub const CONTRACT: &str = "1.0.0";
+
+const PACKAGE: &str = "symphony:rail/";
+const ADAPTER: &str = "symphony:rail/adapter@";
+
+/// What every adapter may import: the host's own interfaces, and what a standard library cannot do without.
+const GRANTED: [&str; 18] = [
+    "symphony:rail/types@",
+    "symphony:rail/http@",
+    "symphony:rail/log@",
+    "symphony:rail/settings@",
+    "symphony:rail/vault@",
+    "symphony:rail/tokens@",
+    "wasi:io/poll@",
+    "wasi:io/error@",
+    "wasi:io/streams@",
+    "wasi:clocks/",
+    "wasi:random/",
+    "wasi:cli/environment@",
+    "wasi:cli/exit@",
+    "wasi:cli/stdin@",
+    "wasi:cli/stdout@",
+    "wasi:cli/stderr@",
+    "wasi:cli/terminal-",
+    "wasi:cli/run@",
+];
+
+/// What language runtimes import whether they need it or not; linked to something empty, where the rail's file asks for it.
+const INERT: [&str; 2] = ["wasi:filesystem/", "wasi:sockets/"];
+
+/// A component's bytes, if there are not too many of them.
+pub fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
+    let unreadable = |error| LoadError::Unreadable { path: path.to_owned(), error };
+    let bytes = fs::metadata(path).map_err(unreadable)?.len();
+    if bytes > BYTES_MAX {
+        return Err(LoadError::TooLarge { bytes, max: BYTES_MAX });
+    }
+    fs::read(path).map_err(unreadable)
+}
+
+/// SHA-256 of a component. The name under which it is pinned, cached and recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut digest = [0; 32];
+        hex::decode_to_slice(text, &mut digest).ok()?;
+        Some(Self(digest))
+    }
+
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex::encode(self.0))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What a component says of itself without being run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Outline {
+    pub contract: Option<String>,
+    pub imports: Vec<String>,
+    pub exports: Vec<String>,
+}
+
+impl Outline {
+    /// Reads the top level of a component.
+    pub fn read(bytes: &[u8]) -> Result<Self, LoadError> {
+        let malformed =
+            |error: wasmparser::BinaryReaderError| LoadError::Malformed(one_line(&error.to_string()));
+        let (mut imports, mut exports, mut depth) = (Vec::new(), Vec::new(), 0_usize);
+        for payload in Parser::new(0).parse_all(bytes) {
+            match payload.map_err(malformed)? {
+                Payload::Version { encoding: Encoding::Module, .. } if depth == 0 => {
+                    return Err(LoadError::CoreModule);
+                }
+                Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+                Payload::End(_) => depth = depth.saturating_sub(1),
+                Payload::ComponentImportSection(section) if depth == 0 => {
+                    for import in section {
+                        imports.push(import.map_err(malformed)?.name.name.to_owned());
+                    }
+                }
+                Payload::ComponentExportSection(section) if depth == 0 => {
+                    for export in section {
+                        exports.push(export.map_err(malformed)?.name.name.to_owned());
+                    }
+                }
+                _ => {}
+            }
+        }
+        let contract = exports.iter().find_map(|name| name.strip_prefix(ADAPTER)).map(str::to_owned);
+        Ok(Self { contract, imports, exports })
+    }
+
+    /// Whether this host can run it, judged by names alone.
+    pub fn check(&self, profile: Profile) -> Result<(), LoadError> {
+        match &self.contract {
+            None => return Err(LoadError::NoAdapter),
+            Some(version) if version != CONTRACT => {
+                return Err(LoadError::WrongContract { found: version.clone(), known: CONTRACT });
+            }
+            Some(_) => {}
+        }
+        let granted = |import: &str| {
+            let begins = |names: &[&str]| names.iter().any(|name| import.starts_with(name));
+            let version = import.split_once('@').is_none_or(|(_, version)| version == CONTRACT);
+            begins(&GRANTED) && (version || !import.starts_with(PACKAGE))
+                || profile == Profile::Inert && begins(&INERT)
+        };
+        match self.imports.iter().find(|import| !granted(import)) {
+            Some(import) => Err(LoadError::ForbiddenImport(import.clone())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is signed: the digest, under a name that keeps the signature from meaning anything else.
+pub fn signed_text(digest: &Digest) -> Vec<u8> {
+    format!("symphony rail adapter\n{digest}\n").into_bytes()
+}
+
+pub fn is_signed(digest: &Digest, signature: &[u8], trusted: &[[u8; 32]]) -> bool {
+    let text = signed_text(digest);
+    trusted.iter().any(|key| UnparsedPublicKey::new(&ED25519, key).verify(&text, signature).is_ok())
+}
+
+/// The parser's messages may run over several lines.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

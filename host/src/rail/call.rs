@@ -1,0 +1,250 @@
+//! One call: a fresh instance, a deadline, and whatever the adapter says or does within it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::timeout_at;
+use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
+use wasmtime_wasi::I32Exit;
+
+use crate::payment::{Instruction, Violation};
+
+use super::artifact::Digest;
+use super::contract::{self, RailAdapter};
+use super::egress::rules::Operation;
+use super::egress::{Passage, Witness};
+use super::error::CallError;
+use super::host::{Excess, State};
+use super::journal::Line;
+use super::registry::Loaded;
+use super::sandbox::{Sandbox, TICK};
+
+/// What an adapter is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Task {
+    /// Validate, and where nothing is wrong disburse, in one instance.
+    Disburse,
+    Query,
+    /// Validate alone.
+    Validate,
+}
+
+/// A code that the rail gave, and the field in which it stood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Code {
+    pub field: String,
+    pub value: String,
+}
+
+/// What the adapter says it learned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    Settled { reference: String, code: Option<Code> },
+    Pending { reference: Option<String>, code: Option<Code> },
+    Declined { code: Option<Code>, message: String },
+    NotFound,
+    NotSent { reason: String },
+    Unclear { code: Option<Code>, detail: String },
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Heard {
+    Answer(Answer),
+    /// Nothing is wrong with the payment, and no more was asked.
+    Valid,
+    Invalid(Vec<Violation>),
+    Failed(CallError),
+}
+
+/// A call and all that the host knows of it.
+#[derive(Debug, Clone)]
+pub struct Attempt {
+    pub heard: Heard,
+    pub witness: Witness,
+    /// The component that spoke.
+    pub digest: Digest,
+    pub log: Vec<Line>,
+    pub took: Duration,
+}
+
+/// What an adapter says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Description {
+    pub name: String,
+    pub version: String,
+    pub currencies: Vec<String>,
+    pub can_query: bool,
+    pub settings: Vec<Need>,
+    pub secrets: Vec<Need>,
+    pub keys: Vec<Need>,
+    pub tokens: Vec<Need>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Need {
+    pub name: String,
+    pub required: bool,
+    pub purpose: String,
+}
+
+impl Loaded {
+    /// Calls the adapter. It always comes back, by `call_ms` and one tick at the latest. Nothing begins to leave after
+    /// `send_before`.
+    pub async fn call(
+        &self,
+        sandbox: &Sandbox,
+        task: Task,
+        instruction: Arc<Instruction>,
+        send_before: Option<Instant>,
+    ) -> Attempt {
+        let wire = contract::instruction(&instruction, &self.timeouts);
+        let operation = match task {
+            Task::Query => Operation::Query,
+            Task::Disburse | Task::Validate => Operation::Validate,
+        };
+        let passage = Passage::new(operation, Some(instruction), send_before);
+        self.run(sandbox, passage, async move |adapter: &RailAdapter, store: &mut Store<State>| {
+            let exports = adapter.symphony_rail_adapter();
+            if task == Task::Query {
+                let answer = exports.call_query_status(&mut *store, &wire).await.map_err(Ended::Engine)?;
+                return Ok(Heard::Answer(contract::answer_to_query(answer)?));
+            }
+            match exports.call_validate(&mut *store, &wire).await.map_err(Ended::Engine)? {
+                Err(found) => Ok(Heard::Invalid(contract::violations(found)?)),
+                Ok(()) if task == Task::Validate => Ok(Heard::Valid),
+                Ok(()) => {
+                    store.data_mut().passage.operation = Operation::Disburse;
+                    let answer = exports.call_disburse(&mut *store, &wire).await.map_err(Ended::Engine)?;
+                    Ok(Heard::Answer(contract::answer_to_disburse(answer)?))
+                }
+            }
+        })
+        .await
+    }
+
+    /// Asks the adapter who it is. Nothing can leave.
+    pub(super) async fn describe(&self, sandbox: &Sandbox) -> Result<Description, CallError> {
+        let mut described = None;
+        let passage = Passage::new(Operation::Validate, None, None);
+        let attempt = self
+            .run(sandbox, passage, async |adapter: &RailAdapter, store: &mut Store<State>| {
+                let said =
+                    adapter.symphony_rail_adapter().call_describe(store).await.map_err(Ended::Engine)?;
+                described = Some(contract::description(said));
+                Ok(Heard::Valid)
+            })
+            .await;
+        match (attempt.heard, described) {
+            (Heard::Failed(error), _) => Err(error),
+            (_, Some(description)) => Ok(description),
+            (_, None) => Err(CallError::BadAnswer("no description".to_owned())),
+        }
+    }
+
+    async fn run(
+        &self,
+        sandbox: &Sandbox,
+        passage: Passage,
+        speak: impl AsyncFnOnce(&RailAdapter, &mut Store<State>) -> Result<Heard, Ended>,
+    ) -> Attempt {
+        let started = Instant::now();
+        let Ok(_place) = sandbox.places.try_acquire() else {
+            return self.attempt(
+                Heard::Failed(CallError::Busy(sandbox.calls_max)),
+                Witness::default(),
+                Vec::new(),
+                started,
+            );
+        };
+        let mut store = self.store(sandbox, passage);
+        let deadline = tokio::time::Instant::from_std(started + self.timeouts.call());
+        let spoken = timeout_at(deadline, async {
+            let adapter = self.adapter.instantiate_async(&mut store).await.map_err(Ended::Start)?;
+            speak(&adapter, &mut store).await
+        })
+        .await;
+        let heard = match spoken {
+            Ok(Ok(heard)) => heard,
+            Ok(Err(Ended::Named(error))) => Heard::Failed(error),
+            Ok(Err(Ended::Engine(error))) => Heard::Failed(self.name(&error, store.data(), sandbox)),
+            Ok(Err(Ended::Start(error))) => Heard::Failed(match self.name(&error, store.data(), sandbox) {
+                CallError::Resources(why) => CallError::Mismatch(why),
+                other => other,
+            }),
+            Err(_) => Heard::Failed(CallError::Deadline(self.timeouts.call())),
+        };
+        // After a trap or a cancelled call the instance is unusable; what the host noted about it is not.
+        let state = store.into_data();
+        let witness = state.passage.witness();
+        let output = state.safe(&state.output.text());
+        let mut journal = state.journal;
+        for line in output.lines().filter(|line| !line.trim().is_empty()) {
+            journal.write(tracing::Level::INFO, line, &[("stream".to_owned(), "output".to_owned())], &[]);
+        }
+        self.attempt(heard, witness, journal.finish(), started)
+    }
+
+    fn attempt(&self, heard: Heard, witness: Witness, log: Vec<Line>, started: Instant) -> Attempt {
+        Attempt { heard, witness, digest: self.digest, log, took: started.elapsed() }
+    }
+
+    fn store(&self, sandbox: &Sandbox, passage: Passage) -> Store<State> {
+        let limits = &self.limits;
+        let mut store = Store::new(&sandbox.engine, State::new(self.inside.clone(), limits, passage));
+        store.limiter(|state| &mut state.limiter);
+        store.set_hostcall_fuel(limits.hostcall_bytes());
+        store.set_epoch_deadline(1);
+        let cpu_ms = limits.cpu_ms;
+        let mut ticks_left = u128::from(cpu_ms).div_ceil(TICK.as_millis());
+        // A tick that finds the guest running costs it one; time in which it waits is free. Yielding keeps the executor live.
+        store.epoch_deadline_callback(move |_| match ticks_left {
+            0 => Err(Excess(CallError::Cpu(cpu_ms)).into()),
+            _ => {
+                ticks_left -= 1;
+                // Through the runtime, which looks at its timers and sockets before it comes back to us.
+                Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))
+            }
+        });
+        store
+    }
+
+    /// The name of what ended a call.
+    fn name(&self, error: &wasmtime::Error, state: &State, sandbox: &Sandbox) -> CallError {
+        if let Some(Excess(named)) = error.downcast_ref() {
+            return named.clone();
+        }
+        if error.downcast_ref::<PoolConcurrencyLimitError>().is_some() {
+            return CallError::Busy(sandbox.calls_max);
+        }
+        if let Some(I32Exit(code)) = error.downcast_ref() {
+            return CallError::Trap(format!("it exited with code {code}"));
+        }
+        match error.downcast_ref::<Trap>() {
+            Some(Trap::StackOverflow) => CallError::Stack,
+            Some(trap) => {
+                let output = state.safe(&state.output.text());
+                let last = output
+                    .lines()
+                    .rev()
+                    .find(|line| !line.trim().is_empty() && !line.starts_with("note:"))
+                    .unwrap_or_default();
+                CallError::Trap(format!("{trap}: {last}").trim_end_matches(": ").to_owned())
+            }
+            None => CallError::Resources(state.safe(&error.root_cause().to_string())),
+        }
+    }
+}
+
+enum Ended {
+    /// There is no instance.
+    Start(wasmtime::Error),
+    Engine(wasmtime::Error),
+    Named(CallError),
+}
+
+impl From<CallError> for Ended {
+    fn from(error: CallError) -> Self {
+        Self::Named(error)
+    }
+}

@@ -1,0 +1,67 @@
+//! Who takes an admitted request to the rail.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::{Request, Response};
+
+use super::rules::Endpoint;
+use super::trail::Trail;
+use super::wire::{Failure, Wire, may_start};
+
+#[derive(Debug)]
+pub(crate) enum Carrier {
+    Wire(Wire),
+    /// No network: recorded exchanges.
+    Script(Arc<dyn Script>),
+}
+
+/// Plays the rail in a conformance test.
+pub trait Script: Send + Sync + std::fmt::Debug {
+    /// What becomes of a request that passed the gate.
+    fn play(&self, endpoint: &str, request: &Request<Bytes>) -> Scripted;
+}
+
+#[derive(Debug, Clone)]
+pub enum Scripted {
+    Reply(Response<Bytes>),
+    /// The request arrives and nothing comes back.
+    Silence,
+    /// There is no connection.
+    Unreachable,
+}
+
+impl Carrier {
+    pub(super) async fn exchange(
+        &self,
+        endpoint: &Endpoint,
+        request: Request<Bytes>,
+        response_bytes_max: usize,
+        trail: &Trail,
+        send_before: Option<Instant>,
+    ) -> Result<Response<Bytes>, Failure> {
+        match self {
+            Self::Wire(wire) => {
+                // Boxed: its poll has a small frame on the guest's stack.
+                Box::pin(wire.exchange(&endpoint.target, request, response_bytes_max, trail, send_before))
+                    .await
+            }
+            Self::Script(script) => {
+                may_start(send_before)?;
+                let scripted = script.play(&endpoint.name, &request);
+                if !matches!(scripted, Scripted::Unreachable) {
+                    trail.left_whole();
+                }
+                match scripted {
+                    Scripted::Reply(reply) => {
+                        trail.answered(reply.status().as_u16());
+                        Ok(reply)
+                    }
+                    Scripted::Silence => Err(Failure::Broken("no reply".to_owned())),
+                    Scripted::Unreachable => Err(Failure::Unreachable("no connection".to_owned())),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! One request through the gate: rules, secrets, wire, witness, and the reply made safe to show to the adapter.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Method, Request, Response};
+use url::Url;
+
+use super::carrier::Carrier;
+use super::fill::{self, Handle, Veil};
+use super::places::Message;
+use super::rules::{self, Class, Endpoint, Operation};
+use super::trail::Trail;
+use super::wire;
+use super::witness::{Exchange, Witness};
+use crate::payment::Instruction;
+use crate::rail::limits::Limits;
+
+/// What the adapter is told instead of a reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Failure {
+    Denied(String),
+    NotSent(String),
+    MaybeSent(String),
+    Limit(String),
+}
+
+/// A request as the adapter wrote it.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub method: String,
+    pub url: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+/// A reply as the adapter may see it.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+/// What is the same for all calls of a rail.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    pub endpoints: Vec<Endpoint>,
+    pub carrier: Carrier,
+    pub limits: Limits,
+}
+
+/// What belongs to one call.
+#[derive(Debug)]
+pub(crate) struct Passage {
+    pub operation: Operation,
+    /// None while the adapter describes itself: nothing may leave then.
+    pub instruction: Option<Arc<Instruction>>,
+    /// Nothing begins after this moment: the lease would not outlast it.
+    pub send_before: Option<Instant>,
+    sent: Vec<Sent>,
+    denied: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Sent {
+    endpoint: String,
+    class: Class,
+    trail: Arc<Trail>,
+    whole: bool,
+    retry_after_seconds: Option<u32>,
+    token_is_fresh: Option<bool>,
+}
+
+/// Headers that are the host's own.
+const OWN_HEADERS: [&str; 8] = [
+    "host",
+    "content-length",
+    "connection",
+    "transfer-encoding",
+    "upgrade",
+    "te",
+    "trailer",
+    "proxy-authorization",
+];
+/// More than this the gate does not remember.
+const DENIED_MAX: usize = 8;
+
+impl Passage {
+    pub(crate) fn new(
+        operation: Operation,
+        instruction: Option<Arc<Instruction>>,
+        send_before: Option<Instant>,
+    ) -> Self {
+        Self { operation, instruction, send_before, sent: Vec::new(), denied: Vec::new() }
+    }
+
+    /// What was seen so far; also after the call was cancelled.
+    pub(crate) fn witness(&self) -> Witness {
+        let exchange = |sent: &Sent| Exchange {
+            endpoint: sent.endpoint.clone(),
+            class: sent.class,
+            left: sent.trail.left(),
+            status: sent.trail.status(),
+            whole: sent.whole,
+            retry_after_seconds: sent.retry_after_seconds,
+            token_is_fresh: sent.token_is_fresh,
+        };
+        Witness { exchanges: self.sent.iter().map(exchange).collect(), denied: self.denied.clone() }
+    }
+
+    fn deny(&mut self, why: String) -> Failure {
+        if self.denied.len() < DENIED_MAX {
+            self.denied.push(why.clone());
+        }
+        Failure::Denied(why)
+    }
+}
+
+impl Gate {
+    /// Sends one request. Answers with the endpoint it went to, the names of the secrets it carried, and the raw reply.
+    pub(crate) async fn pass(
+        &self,
+        passage: &mut Passage,
+        handles: &[Handle],
+        token_is_fresh: impl Fn(&[String]) -> Option<bool>,
+        outgoing: Outgoing,
+    ) -> Result<Passed<'_>, Failure> {
+        let (endpoint, request, used) = match self.admit(passage, handles, &outgoing) {
+            Ok(admitted) => admitted,
+            Err(Refused::Rule(why)) => return Err(passage.deny(why)),
+            Err(Refused::Limit(why)) => return Err(Failure::Limit(why)),
+        };
+        let trail = Arc::new(Trail::default());
+        passage.sent.push(Sent {
+            endpoint: endpoint.name.clone(),
+            class: endpoint.class,
+            trail: trail.clone(),
+            whole: false,
+            retry_after_seconds: None,
+            token_is_fresh: token_is_fresh(&used),
+        });
+        let bytes_max = self.limits.response_kib as usize * 1024;
+        let reply = self.carrier.exchange(endpoint, request, bytes_max, &trail, passage.send_before).await;
+        match reply {
+            Ok(reply) => {
+                if let Some(sent) = passage.sent.last_mut() {
+                    sent.whole = true;
+                    sent.retry_after_seconds = retry_after(&reply);
+                }
+                Ok(Passed { endpoint, used, reply: self.readable(reply)? })
+            }
+            Err(wire::Failure::Denied(why)) => Err(passage.deny(why)),
+            Err(wire::Failure::Unreachable(why)) => Err(Failure::NotSent(why)),
+            Err(wire::Failure::TooLarge(why)) => Err(Failure::Limit(why)),
+            Err(wire::Failure::Broken(why)) => Err(match trail.left() {
+                super::Left::Nothing => Failure::NotSent(why),
+                _ => Failure::MaybeSent(why),
+            }),
+        }
+    }
+
+    fn admit(
+        &self,
+        passage: &Passage,
+        handles: &[Handle],
+        outgoing: &Outgoing,
+    ) -> Result<(&Endpoint, Request<Bytes>, Vec<String>), Refused> {
+        let Some(instruction) = &passage.instruction else {
+            return Err(Refused::Rule("nothing may be sent while an adapter describes itself".to_owned()));
+        };
+        if passage.sent.len() >= self.limits.exchanges as usize {
+            return Err(Refused::Limit(format!("one call has {} requests", self.limits.exchanges)));
+        }
+        if outgoing.body.len() > self.limits.request_kib as usize * 1024 {
+            return Err(Refused::Limit(format!("a request has at most {} KiB", self.limits.request_kib)));
+        }
+        let header_bytes: usize = outgoing.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if header_bytes > self.limits.header_kib as usize * 1024 || outgoing.headers.len() > 100 {
+            return Err(Refused::Limit(format!(
+                "headers have at most {} KiB in 100 lines",
+                self.limits.header_kib
+            )));
+        }
+        if let Some((name, _)) = outgoing
+            .headers
+            .iter()
+            .find(|(name, _)| OWN_HEADERS.contains(&name.to_ascii_lowercase().as_str()))
+        {
+            return Err(Refused::Rule(format!("header {name} is the host's own")));
+        }
+        let url = Url::parse(&outgoing.url).map_err(|error| Refused::Rule(format!("no URL: {error}")))?;
+        if handles.iter().any(|handle| outgoing.url.contains(&handle.text)) {
+            return Err(Refused::Rule("a secret does not belong into a URL".to_owned()));
+        }
+        let money_was_sent = passage.sent.iter().any(|sent| sent.class == Class::Money);
+        let message = Message::new(&outgoing.method, &outgoing.headers, &outgoing.body);
+        let endpoint =
+            rules::admit(&self.endpoints, passage.operation, money_was_sent, instruction, &url, &message)
+                .map_err(Refused::Rule)?;
+        let filled =
+            fill::fill(endpoint, handles, &outgoing.headers, &outgoing.body).map_err(Refused::Rule)?;
+        let request = request(endpoint, &url, filled.headers, filled.body).map_err(Refused::Rule)?;
+        Ok((endpoint, request, filled.used))
+    }
+
+    fn readable(&self, reply: Response<Bytes>) -> Result<Reply, Failure> {
+        let headers: Vec<(String, String)> = reply
+            .headers()
+            .iter()
+            .filter(|(name, _)| *name != http::header::SET_COOKIE)
+            .map(|(name, value)| {
+                (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+            })
+            .collect();
+        let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if bytes > self.limits.header_kib as usize * 1024 {
+            return Err(Failure::Limit(format!(
+                "the reply's headers have more than {} KiB",
+                self.limits.header_kib
+            )));
+        }
+        Ok(Reply { status: reply.status().as_u16(), headers, body: reply.into_body().to_vec() })
+    }
+}
+
+pub(crate) struct Passed<'g> {
+    pub endpoint: &'g Endpoint,
+    pub used: Vec<String>,
+    pub reply: Reply,
+}
+
+enum Refused {
+    Rule(String),
+    Limit(String),
+}
+
+/// What leaves: the adapter's message with what is the host's own around it.
+fn request(
+    endpoint: &Endpoint,
+    url: &Url,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+) -> Result<Request<Bytes>, String> {
+    let method = Method::from_bytes(endpoint.method.as_bytes()).map_err(|error| error.to_string())?;
+    let authority = match url.port() {
+        Some(port) => format!("{}:{port}", endpoint.target.host),
+        None => endpoint.target.host.clone(),
+    };
+    let mut request = Request::new(Bytes::from(body));
+    *request.method_mut() = method.clone();
+    *request.uri_mut() = url.path().parse().map_err(|error| format!("no path: {error}"))?;
+    let length = request.body().len();
+    let lines = request.headers_mut();
+    for (name, value) in headers {
+        let name: HeaderName = name.parse().map_err(|_| format!("header {name:?} has no name"))?;
+        let mut value = HeaderValue::from_str(&value)
+            .map_err(|_| format!("header {name} has characters that headers have not"))?;
+        value.set_sensitive(true);
+        lines.append(name, value);
+    }
+    let own = |text: &str| HeaderValue::from_str(text).map_err(|error| error.to_string());
+    lines.insert(http::header::HOST, own(&authority)?);
+    // Also for an empty body: rails refuse a POST that does not say its length.
+    if length > 0 || method != Method::GET {
+        lines.insert(http::header::CONTENT_LENGTH, length.into());
+    }
+    Ok(request)
+}
+
+fn retry_after(reply: &Response<Bytes>) -> Option<u32> {
+    reply.headers().get(http::header::RETRY_AFTER)?.to_str().ok()?.parse().ok()
+}
+
+/// The reply without any secret in it.
+pub(crate) fn scrubbed(mut reply: Reply, veils: &[&Veil]) -> Reply {
+    reply.body = fill::scrub(reply.body, veils);
+    for (_, value) in &mut reply.headers {
+        *value = fill::scrub_text(value, veils);
+    }
+    reply
+}

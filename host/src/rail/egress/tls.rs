@@ -1,0 +1,60 @@
+//! TLS as a rail's file asks for it: system roots or one CA, and a client certificate where the rail wants one.
+
+use std::fs;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+use secrecy::ExposeSecret;
+
+use super::super::definition::Definition;
+use super::super::error::LoadError;
+
+/// None where no endpoint asks for it: reading the system's roots takes longer than all the rest.
+pub(crate) fn client(definition: &Definition) -> Result<Option<Arc<ClientConfig>>, LoadError> {
+    if definition.endpoints.iter().all(|endpoint| endpoint.target.scheme != "https") {
+        return Ok(None);
+    }
+    let network = &definition.file.network;
+    let failed = |key: &str, problem: String| LoadError::Network(format!("network.{key}: {problem}"));
+    let mut roots = RootCertStore::empty();
+    match &network.ca {
+        Some(path) => {
+            let path = definition.path(path);
+            for certificate in certificates(&path).map_err(|problem| failed("ca", problem))? {
+                roots.add(certificate).map_err(|error| failed("ca", error.to_string()))?;
+            }
+        }
+        None => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| LoadError::Network(error.to_string()))?
+        .with_root_certificates(roots);
+    let mut config = match &network.client {
+        None => builder.with_no_client_auth(),
+        Some(client) => {
+            let chain = certificates(&definition.path(&client.certificate))
+                .map_err(|problem| failed("client.certificate", problem))?;
+            let pem = definition.read("network.client.key", &client.key)?;
+            let key = PrivateKeyDer::from_pem_slice(pem.expose_secret().as_bytes())
+                .map_err(|_| failed("client.key", "expected a private key in PEM".to_owned()))?;
+            builder.with_client_auth_cert(chain, key).map_err(|error| failed("client", error.to_string()))?
+        }
+    };
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Some(Arc::new(config)))
+}
+
+fn certificates(path: &std::path::Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let pem = fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+    let found = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        _ => Err(format!("{}: expected certificates in PEM", path.display())),
+    }
+}

@@ -1,0 +1,150 @@
+//! One exchange with a rail, and the connections that are kept for the next one. They are never shared with another rail.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::time::timeout;
+
+use super::dial::{Connection, Dialer, WholeBody};
+use super::rules::Target;
+use super::trail::Trail;
+use crate::rail::limits::Timeouts;
+
+/// A connection that waits longer than this is not trusted to be alive.
+const IDLE_MAX: Duration = Duration::from_secs(30);
+/// Connections kept per rail and host; more are closed after use.
+const KEPT_MAX: usize = 64;
+
+#[derive(Debug)]
+pub(crate) struct Wire {
+    dialer: Arc<Dialer>,
+    timeouts: Timeouts,
+    idle: Mutex<HashMap<(String, u16), Vec<Connection>>>,
+}
+
+/// Why a request brought no whole reply.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// No connection: nothing left.
+    Unreachable(String),
+    /// Refused by a rule about addresses or time: nothing left.
+    Denied(String),
+    Broken(String),
+    TooLarge(String),
+}
+
+impl Wire {
+    pub(crate) fn new(dialer: Dialer, timeouts: Timeouts) -> Self {
+        Self { dialer: Arc::new(dialer), timeouts, idle: Mutex::default() }
+    }
+
+    /// Sends a request and reads the whole reply. Nothing begins to leave after `send_before`.
+    pub(crate) async fn exchange(
+        &self,
+        target: &Arc<Target>,
+        request: Request<Bytes>,
+        response_bytes_max: usize,
+        trail: &Trail,
+        send_before: Option<Instant>,
+    ) -> Result<Response<Bytes>, Failure> {
+        let (parts, body) = request.into_parts();
+        let mut connection = match self.kept(target) {
+            Some(connection) => connection,
+            None => self.dialer.dial(target).await?,
+        };
+        loop {
+            may_start(send_before)?;
+            let whole = WholeBody { data: Some(body.clone()), polled: trail.body() };
+            let request = Request::from_parts(parts.clone(), whole);
+            let before = trail.hand_over(&connection.written);
+            let reply = timeout(self.timeouts.first_byte(), connection.sender.send_request(request)).await;
+            let wrote = connection.written.load(Ordering::Acquire) > before;
+            match reply {
+                Ok(Ok(reply)) => {
+                    trail.answered(reply.status().as_u16());
+                    let reply = self.read(reply, response_bytes_max).await?;
+                    self.keep(target, connection);
+                    return Ok(reply);
+                }
+                // The server had closed a connection that we kept: not a byte went out, another one may carry it.
+                Ok(Err(_)) if !wrote && connection.used => {
+                    trail.hand_back();
+                    connection = self.dialer.dial(target).await?;
+                }
+                Ok(Err(error)) => {
+                    if !wrote {
+                        trail.hand_back();
+                    }
+                    return Err(Failure::Broken(format!("the connection failed: {error}")));
+                }
+                Err(_) => {
+                    return Err(Failure::Broken(format!(
+                        "no reply within {} ms",
+                        self.timeouts.first_byte_ms
+                    )));
+                }
+            }
+        }
+    }
+
+    async fn read(&self, reply: Response<Incoming>, bytes_max: usize) -> Result<Response<Bytes>, Failure> {
+        let (parts, mut body) = reply.into_parts();
+        let mut whole = Vec::new();
+        loop {
+            let frame = timeout(self.timeouts.idle(), body.frame()).await.map_err(|_| {
+                Failure::Broken(format!("the reply paused for more than {} ms", self.timeouts.idle_ms))
+            })?;
+            match frame {
+                None => return Ok(Response::from_parts(parts, whole.into())),
+                Some(Err(error)) => return Err(Failure::Broken(format!("the reply broke off: {error}"))),
+                Some(Ok(frame)) => {
+                    let Ok(data) = frame.into_data() else { continue };
+                    if whole.len() + data.len() > bytes_max {
+                        return Err(Failure::TooLarge(format!("the reply has more than {bytes_max} bytes")));
+                    }
+                    whole.extend_from_slice(&data);
+                }
+            }
+        }
+    }
+
+    fn kept(&self, target: &Target) -> Option<Connection> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let list = idle.get_mut(&(target.host.clone(), target.port))?;
+        while let Some(connection) = list.pop() {
+            if connection.since.elapsed() < IDLE_MAX && connection.sender.is_ready() {
+                return Some(connection);
+            }
+        }
+        None
+    }
+
+    fn keep(&self, target: &Target, mut connection: Connection) {
+        if connection.sender.is_closed() {
+            return;
+        }
+        connection.since = Instant::now();
+        connection.used = true;
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let list = idle.entry((target.host.clone(), target.port)).or_default();
+        if list.len() < KEPT_MAX {
+            list.push(connection);
+        }
+    }
+}
+
+/// The lease has to outlast what begins now.
+pub(super) fn may_start(send_before: Option<Instant>) -> Result<(), Failure> {
+    match send_before {
+        Some(end) if Instant::now() >= end => {
+            Err(Failure::Denied("the lease does not last long enough for a request".to_owned()))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,68 @@
+//! What can go wrong with an adapter, each with its name.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use thiserror::Error as ThisError;
+
+/// Why a component was not taken in. None of its code had a say.
+#[derive(Debug, ThisError)]
+pub enum LoadError {
+    #[error("{path}: cannot be read: {error}")]
+    Unreadable { path: PathBuf, error: std::io::Error },
+    #[error("{path}: {problem}")]
+    Definition { path: PathBuf, problem: String },
+    #[error("the component has {bytes} bytes, at most {max} are taken")]
+    TooLarge { bytes: u64, max: u64 },
+    #[error("the digest is {found}, the rail's file pins {pinned}")]
+    WrongDigest { pinned: String, found: String },
+    #[error("the signature in {path} is by none of the trusted keys, or for another component")]
+    WrongSignature { path: PathBuf },
+    #[error("a core module, expected a component: build for wasm32-wasip2")]
+    CoreModule,
+    #[error("not a WebAssembly component: {0}")]
+    Malformed(String),
+    #[error("exports no interface symphony:rail/adapter")]
+    NoAdapter,
+    #[error("speaks version {found} of the contract, this host speaks {known}")]
+    WrongContract { found: String, known: &'static str },
+    #[error("imports {0}, which no adapter is granted")]
+    ForbiddenImport(String),
+    #[error("cannot be compiled: {0}")]
+    Compile(String),
+    #[error("does not fit its contract: {0}")]
+    Mismatch(String),
+    #[error("describe failed: {0}")]
+    Describe(CallError),
+    #[error("asks for {kind} {name} ({purpose}), which the rail's file does not give")]
+    Unmet { kind: &'static str, name: String, purpose: String },
+    #[error("the folder for compiled code: {0}")]
+    Cache(String),
+    #[error("{0}")]
+    Network(String),
+}
+
+/// Why a call ended without an answer. What may have left is the witness's to say.
+#[derive(Debug, Clone, PartialEq, Eq, ThisError)]
+pub enum CallError {
+    #[error("no answer within {} ms", .0.as_millis())]
+    Deadline(Duration),
+    #[error("used more than {0} ms of processor time")]
+    Cpu(u32),
+    #[error("asked for more than {0} MiB of memory")]
+    Memory(u32),
+    #[error("asked for more than {0} table elements")]
+    Table(usize),
+    #[error("asked for more of the host than one call may: {0}")]
+    Resources(String),
+    #[error("recursed too deep")]
+    Stack,
+    #[error("trapped: {0}")]
+    Trap(String),
+    #[error("does not fit its contract: {0}")]
+    Mismatch(String),
+    #[error("gave an answer that it may not give: {0}")]
+    BadAnswer(String),
+    #[error("all {0} places for calls are taken")]
+    Busy(usize),
+}

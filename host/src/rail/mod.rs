@@ -1,0 +1,33 @@
+//! Rails: third parties' adapters, each in a sandbox that it cannot leave. Knows nothing of databases.
+//!
+//! In the order in which an adapter meets them:
+//!
+//! - [`definition`]: the rail's file, checked · [`artifact`]: the component's bytes, digest, signature, contract
+//! - [`sandbox`]: the engine and what it is told · [`cache`]: compiled code on disk · [`registry`]: loading and hot swap
+//! - [`call`]: one attempt in a fresh instance · [`contract`]: the WIT types, and what they are here
+//! - [`codes`]: what a rail's codes mean
+//! - [`egress`]: the gate that every request passes · [`vault`]: secrets · [`tokens`]: access tokens · [`journal`]: log lines
+
+pub mod artifact;
+mod cache;
+mod call;
+pub mod codes;
+mod contract;
+pub mod definition;
+pub mod egress;
+mod error;
+mod host;
+mod journal;
+mod limits;
+mod registry;
+pub mod sandbox;
+mod tokens;
+mod vault;
+
+pub use call::{Answer, Attempt, Code, Description, Heard, Need, Task};
+pub use egress::{Exchange, Left, Script, Scripted, Witness};
+pub use error::{CallError, LoadError};
+pub use journal::Line;
+pub use limits::{Limits, Timeouts};
+pub use registry::{Loaded, Rail, Rails, Reloaded};
+pub use sandbox::{Allocation, Options, Sandbox};

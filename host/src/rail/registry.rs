@@ -1,0 +1,351 @@
+//! Loading rails, and swapping their components while calls are running.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+
+use super::artifact::{self, Digest, Outline};
+use super::call::{Description, Need};
+use super::contract::RailAdapterPre;
+use super::definition::{BUILTIN, Definition, Kind};
+use super::egress::dial::Dialer;
+use super::egress::wire::Wire;
+use super::egress::{Carrier, Gate, Script, tls};
+use super::error::{CallError, LoadError};
+use super::host::{Inside, State};
+use super::limits::{Limits, Timeouts};
+use super::sandbox::Sandbox;
+use super::tokens::Tokens;
+use super::vault::Vault;
+
+/// An adapter, ready to be called, with everything that its rail's file says.
+pub struct Loaded {
+    pub digest: Digest,
+    pub description: Description,
+    pub kind: Kind,
+    pub limits: Limits,
+    pub timeouts: Timeouts,
+    /// Nothing had to be compiled.
+    pub was_warm: bool,
+    pub(super) inside: Arc<Inside>,
+    pub(super) adapter: RailAdapterPre<State>,
+}
+
+impl std::fmt::Debug for Loaded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loaded").field("digest", &self.digest).finish_non_exhaustive()
+    }
+}
+
+impl Loaded {
+    pub async fn load(sandbox: &Sandbox, definition: &Definition) -> Result<Self, LoadError> {
+        let file = &definition.file;
+        let dialer = Dialer {
+            reach: file.network.reach,
+            timeout: file.timeouts.connect(),
+            tls: tls::client(definition)?,
+            resolver: sandbox.resolver.clone(),
+        };
+        let wire = Wire::new(dialer, file.timeouts.clone());
+        let loaded =
+            Self::assemble(sandbox, definition, Carrier::Wire(wire), Vault::open(definition)?).await?;
+        loaded.check_needs()?;
+        Ok(loaded)
+    }
+
+    /// The same without a network: a script answers, and secrets and keys are made up.
+    pub async fn offline(
+        sandbox: &Sandbox,
+        definition: &Definition,
+        script: Arc<dyn Script>,
+    ) -> Result<Self, LoadError> {
+        let loaded =
+            Self::assemble(sandbox, definition, Carrier::Script(script), Vault::made_up(definition)?).await?;
+        loaded.check_needs()?;
+        Ok(loaded)
+    }
+
+    /// What a component says of itself, whether or not the rail's file gives what it needs.
+    pub async fn describe_only(
+        sandbox: &Sandbox,
+        definition: &Definition,
+        script: Arc<dyn Script>,
+    ) -> Result<Description, LoadError> {
+        let vault = Vault::made_up(definition)?;
+        Ok(Self::assemble(sandbox, definition, Carrier::Script(script), vault).await?.description)
+    }
+
+    /// From bytes to an adapter that has described itself. Any step that fails leaves nothing behind.
+    async fn assemble(
+        sandbox: &Sandbox,
+        definition: &Definition,
+        carrier: Carrier,
+        vault: Vault,
+    ) -> Result<Self, LoadError> {
+        let bytes = component_bytes(definition)?;
+        let digest = Digest::of(&bytes);
+        check_pins(definition, &digest)?;
+        Outline::read(&bytes)?.check(definition.file.profile)?;
+
+        let (component, found) = {
+            let (cache, engine) = (sandbox.cache.clone(), sandbox.engine.clone());
+            tokio::task::spawn_blocking(move || cache.component(&engine, &digest, &bytes))
+                .await
+                .map_err(|error| LoadError::Compile(error.to_string()))??
+        };
+        let mismatch = |error: wasmtime::Error| LoadError::Mismatch(format!("{error:#}"));
+        let linked = sandbox.linker(definition.file.profile).instantiate_pre(&component).map_err(mismatch)?;
+        let adapter = RailAdapterPre::new(linked).map_err(mismatch)?;
+
+        let file = &definition.file;
+        let inside = Inside {
+            settings: file.settings.clone(),
+            gate: Gate { endpoints: definition.endpoints.clone(), carrier, limits: file.limits.clone() },
+            vault,
+            tokens: Tokens::new(&file.tokens),
+        };
+        let mut loaded = Self {
+            digest,
+            description: Description::unknown(),
+            kind: file.kind,
+            limits: file.limits.clone(),
+            timeouts: file.timeouts.clone(),
+            was_warm: found == super::cache::Found::Warm,
+            inside: Arc::new(inside),
+            adapter,
+        };
+        loaded.description = loaded.describe(sandbox).await.map_err(|error| match error {
+            CallError::Mismatch(why) => LoadError::Mismatch(why),
+            other => LoadError::Describe(other),
+        })?;
+        Ok(loaded)
+    }
+
+    /// What the adapter cannot do without must be in the rail's file.
+    fn check_needs(&self) -> Result<(), LoadError> {
+        let unmet = |kind: &'static str, needs: &[Need], given: &dyn Fn(&str) -> bool| match needs
+            .iter()
+            .find(|need| need.required && !given(&need.name))
+        {
+            Some(need) => {
+                Err(LoadError::Unmet { kind, name: need.name.clone(), purpose: need.purpose.clone() })
+            }
+            None => Ok(()),
+        };
+        let (described, inside) = (&self.description, &self.inside);
+        unmet("setting", &described.settings, &|name| inside.settings.contains_key(name))?;
+        unmet("secret", &described.secrets, &|name| inside.vault.secret(name).is_some())?;
+        unmet("key", &described.keys, &|name| inside.vault.key_names().any(|key| key == name))?;
+        unmet("token", &described.tokens, &|name| inside.tokens.names().any(|token| token == name))
+    }
+}
+
+impl Description {
+    fn unknown() -> Self {
+        Self {
+            name: String::new(),
+            version: String::new(),
+            currencies: Vec::new(),
+            can_query: false,
+            settings: Vec::new(),
+            secrets: Vec::new(),
+            keys: Vec::new(),
+            tokens: Vec::new(),
+        }
+    }
+}
+
+fn component_bytes(definition: &Definition) -> Result<Vec<u8>, LoadError> {
+    if let Some(name) = definition.file.component.strip_prefix(BUILTIN) {
+        return crate::builtin::component(name).map(<[u8]>::to_vec).ok_or_else(|| LoadError::Definition {
+            path: definition.path(Path::new(&format!("{}.toml", definition.name))),
+            problem: format!(
+                "component is {BUILTIN}{name}, expected one of {}",
+                crate::builtin::names().join(", ")
+            ),
+        });
+    }
+    artifact::read(&definition.path(Path::new(&definition.file.component)))
+}
+
+fn check_pins(definition: &Definition, digest: &Digest) -> Result<(), LoadError> {
+    if let Some(pinned) = &definition.file.sha256
+        && Digest::parse(pinned) != Some(*digest)
+    {
+        return Err(LoadError::WrongDigest { pinned: pinned.clone(), found: digest.to_string() });
+    }
+    let Some(signature) = &definition.file.signature else { return Ok(()) };
+    let path = definition.path(&signature.file);
+    let text =
+        fs::read_to_string(&path).map_err(|error| LoadError::Unreadable { path: path.clone(), error })?;
+    let trusted: Vec<[u8; 32]> =
+        signature.trusted.iter().filter_map(|key| hex::decode(key).ok()?.try_into().ok()).collect();
+    match hex::decode(text.trim()) {
+        Ok(bytes) if artifact::is_signed(digest, &bytes, &trusted) => Ok(()),
+        _ => Err(LoadError::WrongSignature { path }),
+    }
+}
+
+/// A rail: a name, and the component that speaks for it at the moment.
+#[derive(Debug)]
+pub struct Rail {
+    pub name: String,
+    current: ArcSwap<Loaded>,
+    /// The one before, for questions about what it sent.
+    previous: Mutex<Option<Arc<Loaded>>>,
+}
+
+impl Rail {
+    fn new(name: &str, loaded: Loaded) -> Self {
+        Self { name: name.to_owned(), current: ArcSwap::from_pointee(loaded), previous: Mutex::default() }
+    }
+
+    /// For new calls. What it returns stays good for as long as it is held.
+    pub fn current(&self) -> Arc<Loaded> {
+        self.current.load_full()
+    }
+
+    /// The component with this digest while it is still loaded, the current one otherwise.
+    pub fn preferring(&self, digest: &Digest) -> Arc<Loaded> {
+        let previous = self.previous.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match previous {
+            Some(loaded) if loaded.digest == *digest => loaded,
+            _ => self.current(),
+        }
+    }
+
+    fn swap(&self, loaded: Loaded) {
+        let old = self.current.swap(Arc::new(loaded));
+        *self.previous.lock().unwrap_or_else(PoisonError::into_inner) = Some(old);
+    }
+}
+
+/// All rails of a folder of rail files.
+#[derive(Debug)]
+pub struct Rails {
+    folder: PathBuf,
+    rails: BTreeMap<String, Slot>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    rail: Arc<Rail>,
+    /// Of the rail's file and everything it refers to, as last tried.
+    seen: Digest,
+}
+
+/// What a reload did to a rail.
+#[derive(Debug)]
+pub enum Reloaded {
+    Unchanged,
+    Swapped {
+        from: Digest,
+        to: Digest,
+    },
+    Added(Digest),
+    /// The rail goes on with what it had, if it had anything.
+    Refused(LoadError),
+    /// Its file is gone; it goes on with what it had.
+    Missing,
+}
+
+impl Rails {
+    /// Loads every rail of a folder; the first that fails stops the start.
+    pub async fn load(sandbox: &Sandbox, folder: &Path) -> Result<Self, LoadError> {
+        let mut rails = BTreeMap::new();
+        for path in files(folder)? {
+            let definition = Definition::load(&path)?;
+            let seen = fingerprint(&path, &definition);
+            let loaded = Loaded::load(sandbox, &definition).await.map_err(|error| in_file(&path, error))?;
+            let rail = Arc::new(Rail::new(&definition.name, loaded));
+            rails.insert(definition.name, Slot { rail, seen });
+        }
+        Ok(Self { folder: folder.to_owned(), rails })
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Arc<Rail>> {
+        self.rails.get(name).map(|slot| &slot.rail)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Rail>> {
+        self.rails.values().map(|slot| &slot.rail)
+    }
+
+    /// Looks at all files again and swaps in what changed. New calls go to the new component, calls in flight finish on the
+    /// old one; a bad one changes nothing.
+    pub async fn reload(&mut self, sandbox: &Sandbox) -> Result<BTreeMap<String, Reloaded>, LoadError> {
+        let mut report: BTreeMap<String, Reloaded> =
+            self.rails.keys().map(|name| (name.clone(), Reloaded::Missing)).collect();
+        for path in files(&self.folder)? {
+            let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
+            let done = match Definition::load(&path) {
+                Err(error) => Reloaded::Refused(error),
+                Ok(definition) => self.renew(sandbox, &path, definition).await,
+            };
+            report.insert(name, done);
+        }
+        Ok(report)
+    }
+
+    async fn renew(&mut self, sandbox: &Sandbox, path: &Path, definition: Definition) -> Reloaded {
+        let seen = fingerprint(path, &definition);
+        let slot = self.rails.get_mut(&definition.name);
+        if slot.as_ref().is_some_and(|slot| slot.seen == seen) {
+            return Reloaded::Unchanged;
+        }
+        let loaded = match Loaded::load(sandbox, &definition).await {
+            Ok(loaded) => loaded,
+            Err(error) => return Reloaded::Refused(in_file(path, error)),
+        };
+        let to = loaded.digest;
+        match slot {
+            Some(slot) => {
+                let from = slot.rail.current().digest;
+                slot.rail.swap(loaded);
+                slot.seen = seen;
+                Reloaded::Swapped { from, to }
+            }
+            None => {
+                let rail = Arc::new(Rail::new(&definition.name, loaded));
+                self.rails.insert(definition.name, Slot { rail, seen });
+                Reloaded::Added(to)
+            }
+        }
+    }
+}
+
+fn in_file(path: &Path, error: LoadError) -> LoadError {
+    match error {
+        named @ (LoadError::Definition { .. } | LoadError::Unreadable { .. }) => named,
+        other => LoadError::Definition { path: path.to_owned(), problem: other.to_string() },
+    }
+}
+
+fn files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
+    let unreadable = |error| LoadError::Unreadable { path: folder.to_owned(), error };
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Changes when the rail's file, its component or its signature does.
+fn fingerprint(path: &Path, definition: &Definition) -> Digest {
+    let mut all = fs::read(path).unwrap_or_default();
+    let signature = definition.file.signature.as_ref().map(|signature| definition.path(&signature.file));
+    for referred in
+        [Some(definition.path(Path::new(&definition.file.component))), signature].into_iter().flatten()
+    {
+        let bytes = fs::read(&referred).unwrap_or_default();
+        all.extend_from_slice(Digest::of(&bytes).as_bytes());
+    }
+    Digest::of(&all)
+}

@@ -1,0 +1,185 @@
+//! Access tokens of one rail: fetched by one call at a time, used by all, renewed before they end.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use secrecy::SecretString;
+use serde_json::Value;
+use tokio::sync::OwnedMutexGuard;
+
+use super::definition::TokenRule;
+use super::egress::fill::Veil;
+
+/// Longer values are not tokens.
+const TOKEN_BYTES_MAX: usize = 16 * 1024;
+/// A rail that promises more is not believed.
+const LIFETIME_MAX: Duration = Duration::from_secs(24 * 3600);
+
+#[derive(Debug)]
+pub(super) struct Tokens(BTreeMap<String, Slot>);
+
+#[derive(Debug)]
+struct Slot {
+    rule: TokenRule,
+    /// Held by the call that fetches.
+    fetching: Arc<tokio::sync::Mutex<()>>,
+    token: Mutex<Option<Token>>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Token {
+    pub value: SecretString,
+    /// Tells one token from its successor.
+    pub generation: u64,
+    fresh_until: Instant,
+    veil: Arc<Veil>,
+}
+
+/// The right, and the duty, to fetch a token. Dropped without one, the next call gets it.
+pub(super) type Errand = OwnedMutexGuard<()>;
+
+pub(super) enum Asked {
+    Ready(Token),
+    Fetch(Errand),
+}
+
+impl Tokens {
+    pub(super) fn new(rules: &BTreeMap<String, TokenRule>) -> Self {
+        let slot =
+            |rule: &TokenRule| Slot { rule: rule.clone(), fetching: Arc::default(), token: Mutex::default() };
+        Self(rules.iter().map(|(name, rule)| (name.clone(), slot(rule))).collect())
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &String> {
+        self.0.keys()
+    }
+
+    /// The token, or the errand to fetch it; waits while another call is out for it.
+    pub(super) async fn ask(&self, name: &str) -> Option<Asked> {
+        let slot = self.0.get(name)?;
+        if let Some(token) = slot.current() {
+            return Some(Asked::Ready(token));
+        }
+        let errand = slot.fetching.clone().lock_owned().await;
+        Some(match slot.current() {
+            Some(token) => Asked::Ready(token),
+            None => Asked::Fetch(errand),
+        })
+    }
+
+    /// The rules of tokens that the replies of this endpoint bring.
+    pub(super) fn brought_by(&self, endpoint: &str) -> impl Iterator<Item = &String> {
+        self.0.iter().filter(move |(_, slot)| slot.rule.endpoint == endpoint).map(|(name, _)| name)
+    }
+
+    /// Takes a token from a reply. None if it is not where the rail's file says, or is no token.
+    pub(super) fn take(&self, name: &str, reply: &[u8]) -> Option<Token> {
+        let slot = self.0.get(name)?;
+        let reply: Value = serde_json::from_slice(reply).ok()?;
+        let value = reply
+            .pointer(&slot.rule.value)?
+            .as_str()
+            .filter(|value| !value.is_empty() && value.len() <= TOKEN_BYTES_MAX)?;
+        let seconds: u64 = match reply.pointer(&slot.rule.lifetime)? {
+            Value::Number(number) => number.to_string().parse().ok()?,
+            Value::String(text) => text.parse().ok()?,
+            _ => return None,
+        };
+        let lifetime = Duration::from_secs(seconds).min(LIFETIME_MAX);
+        // A token that lives shorter than the margin is used for half its life.
+        let usable =
+            lifetime.saturating_sub(Duration::from_secs(slot.rule.early_seconds.into())).max(lifetime / 2);
+        let mut held = slot.token.lock().unwrap_or_else(PoisonError::into_inner);
+        let generation = held.as_ref().map_or(0, |token| token.generation) + 1;
+        let value: SecretString = value.to_owned().into();
+        let veil = Arc::new(Veil::over([&value]));
+        let token = Token { value, generation, fresh_until: Instant::now() + usable, veil };
+        *held = Some(token.clone());
+        Some(token)
+    }
+
+    /// Forgets a token, unless a newer one has come.
+    pub(super) fn reject(&self, name: &str, generation: u64) {
+        if let Some(slot) = self.0.get(name) {
+            let mut held = slot.token.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(token) = held.as_mut().filter(|token| token.generation == generation) {
+                token.fresh_until = Instant::now();
+            }
+        }
+    }
+
+    /// Over the values that must not show anywhere.
+    pub(super) fn veils(&self) -> Vec<Arc<Veil>> {
+        let veil = |slot: &Slot| {
+            Some(slot.token.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.veil.clone())
+        };
+        self.0.values().filter_map(veil).collect()
+    }
+}
+
+impl Slot {
+    fn current(&self) -> Option<Token> {
+        let held = self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        held.as_ref().filter(|token| token.fresh_until > Instant::now()).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::ExposeSecret;
+
+    use super::*;
+
+    fn tokens() -> Tokens {
+        let rule: TokenRule =
+            toml::from_str("endpoint = \"token\"\nvalue = \"/access_token\"\nlifetime = \"/expires_in\"")
+                .expect("TOML");
+        Tokens::new(&BTreeMap::from([("access".to_owned(), rule)]))
+    }
+
+    fn ready(asked: Option<Asked>) -> Option<Token> {
+        match asked {
+            Some(Asked::Ready(token)) => Some(token),
+            _ => None,
+        }
+    }
+
+    #[tokio::test]
+    async fn one_call_fetches_and_the_others_wait_for_it() {
+        let tokens = Arc::new(tokens());
+        let Some(Asked::Fetch(errand)) = tokens.ask("access").await else { panic!("there is no token yet") };
+        let waiting = tokio::spawn({
+            let tokens = tokens.clone();
+            async move { ready(tokens.ask("access").await).map(|token| token.value.expose_secret().to_owned()) }
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        tokens.take("access", br#"{"access_token": "t-1", "expires_in": "3600"}"#).expect("a token");
+        drop(errand);
+        assert_eq!(waiting.await.expect("no panic").as_deref(), Some("t-1"));
+        assert!(tokens.ask("unknown").await.is_none());
+    }
+
+    #[tokio::test]
+    async fn an_errand_that_brings_nothing_goes_to_the_next() {
+        let tokens = tokens();
+        let Some(Asked::Fetch(errand)) = tokens.ask("access").await else { panic!("there is no token yet") };
+        assert!(tokens.take("access", br#"{"error": "no"}"#).is_none());
+        assert!(tokens.take("access", br#"{"access_token": "t", "expires_in": -1}"#).is_none());
+        drop(errand);
+        assert!(matches!(tokens.ask("access").await, Some(Asked::Fetch(_))));
+    }
+
+    #[tokio::test]
+    async fn a_rejected_token_is_gone_but_not_its_successor() {
+        let tokens = tokens();
+        let first =
+            tokens.take("access", br#"{"access_token": "t-1", "expires_in": 3600}"#).expect("a token");
+        tokens.reject("access", first.generation);
+        assert!(ready(tokens.ask("access").await).is_none());
+        tokens.take("access", br#"{"access_token": "t-2", "expires_in": 3600}"#).expect("a token");
+        tokens.reject("access", first.generation);
+        assert_eq!(ready(tokens.ask("access").await).map(|token| token.generation), Some(2));
+    }
+}

@@ -1,0 +1,191 @@
+//! Scripts: which payment gets which timeline.
+//!
+//! ```text
+//! # who                       what happens at the 1st, 2nd, … attempt; the last step repeats
+//! destination 256700000013:   unclear TIMEOUT, not-found, settled
+//! destination *99:            invalid destination
+//! amount *.13:                declined PAYEE_NOT_FOUND
+//! key 00*:                    pending, pending, settled
+//! otherwise:                  either 9 settled | 1 unclear LOST
+//! ```
+//!
+//! The first rule that fits decides; without any the payment is settled. A pattern is a text with at most one `*`, which
+//! stands for any characters. A destination that begins with `script:` brings its own timeline: `script: pending, settled`.
+//!
+//! | step | at that attempt the adapter |
+//! |---|---|
+//! | `settled [CODE]`, `pending [CODE]`, `declined [CODE]`, `unclear [CODE]`, `not-found`, `not-sent` | answers so |
+//! | `invalid FIELD` | refuses the payment in `validate` |
+//! | `delay MS STEP` | waits first |
+//! | `either N STEP \| N STEP …` | picks one by weight, the same one for the same seed, key and attempt |
+//! | `trap`, `spin`, `bomb` | fails: a panic, an endless loop, all memory it can get |
+//! | `lie` | says something that it may not: not-found from a disbursement, not-sent from a question |
+
+use rail_sdk::{Instruction, settings};
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Step {
+    Settled(Option<String>),
+    Pending(Option<String>),
+    Declined(Option<String>),
+    Unclear(Option<String>),
+    NotFound,
+    NotSent,
+    Invalid(String),
+    Delay(u64, Box<Step>),
+    Either(Vec<(u32, Step)>),
+    Trap,
+    Spin,
+    Bomb,
+    Lie,
+}
+
+#[derive(Debug, PartialEq)]
+enum Who {
+    Destination(String),
+    Amount(String),
+    Key(String),
+    Anyone,
+}
+
+#[derive(Debug, PartialEq)]
+struct Rule {
+    who: Who,
+    steps: Vec<Step>,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct Script(Vec<Rule>);
+
+impl Script {
+    pub(crate) fn of_settings() -> Result<Self, String> {
+        Self::parse(&settings::get("script").unwrap_or_default())
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut rules = Vec::new();
+        for (n, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            rules.push(rule(line).map_err(|problem| format!("line {}: {problem}", n + 1))?);
+        }
+        Ok(Self(rules))
+    }
+
+    pub(crate) fn steps_for(&self, instruction: &Instruction) -> Vec<Step> {
+        let destination =
+            instruction.destination.part("msisdn").or(instruction.destination.field("account")).unwrap_or("");
+        if let Some(own) = destination.strip_prefix("script:") {
+            return steps(own)
+                .unwrap_or_else(|problem| vec![Step::Invalid(format!("destination ({problem})"))]);
+        }
+        self.0
+            .iter()
+            .find(|rule| match &rule.who {
+                Who::Destination(pattern) => fits(pattern, destination),
+                Who::Amount(pattern) => fits(pattern, &instruction.amount.amount),
+                Who::Key(pattern) => fits(pattern, &instruction.key.hex),
+                Who::Anyone => true,
+            })
+            .map_or_else(|| vec![Step::Settled(None)], |rule| rule.steps.clone())
+    }
+}
+
+fn rule(line: &str) -> Result<Rule, String> {
+    let (who, timeline) = line.split_once(':').ok_or("expected WHO: STEP, STEP, …")?;
+    let who = match who.split_whitespace().collect::<Vec<_>>()[..] {
+        ["destination", pattern] => Who::Destination(pattern.to_owned()),
+        ["amount", pattern] => Who::Amount(pattern.to_owned()),
+        ["key", pattern] => Who::Key(pattern.to_owned()),
+        ["otherwise"] => Who::Anyone,
+        _ => return Err(format!("expected destination, amount, key or otherwise, not {who:?}")),
+    };
+    Ok(Rule { who, steps: steps(timeline)? })
+}
+
+fn steps(timeline: &str) -> Result<Vec<Step>, String> {
+    timeline.split(',').map(|text| step(text.trim())).collect()
+}
+
+fn step(text: &str) -> Result<Step, String> {
+    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let rest = rest.trim();
+    let code = (!rest.is_empty()).then(|| rest.to_owned());
+    Ok(match word {
+        "settled" => Step::Settled(code),
+        "pending" => Step::Pending(code),
+        "declined" => Step::Declined(code),
+        "unclear" => Step::Unclear(code),
+        "invalid" => Step::Invalid(code.ok_or("invalid needs the name of a field")?),
+        "delay" => {
+            let (ms, then) = rest.split_once(char::is_whitespace).ok_or("expected delay MS STEP")?;
+            let ms = ms.parse().map_err(|_| format!("{ms} is no number of milliseconds"))?;
+            Step::Delay(ms, Box::new(step(then.trim())?))
+        }
+        "either" => Step::Either(rest.split('|').map(|one| choice(one.trim())).collect::<Result<_, _>>()?),
+        _ if code.is_some() => return Err(format!("{word} takes nothing after it, or is no step")),
+        "not-found" => Step::NotFound,
+        "not-sent" => Step::NotSent,
+        "trap" => Step::Trap,
+        "spin" => Step::Spin,
+        "bomb" => Step::Bomb,
+        "lie" => Step::Lie,
+        _ => return Err(format!("{word:?} is no step")),
+    })
+}
+
+fn choice(text: &str) -> Result<(u32, Step), String> {
+    let (weight, then) = text.split_once(char::is_whitespace).ok_or("expected either N STEP | N STEP …")?;
+    match weight.parse() {
+        Ok(weight) if weight > 0 => Ok((weight, step(then.trim())?)),
+        _ => Err(format!("{weight} is no weight, expected a positive number")),
+    }
+}
+
+fn fits(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((head, tail)) => {
+            text.len() >= head.len() + tail.len() && text.starts_with(head) && text.ends_with(tail)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_read_line_by_line() {
+        let script =
+            Script::parse("# first\namount *.13: declined X, settled\n\notherwise: delay 20 pending\n")
+                .expect("it is sound");
+        assert_eq!(script.0.len(), 2);
+        assert_eq!(script.0[0].who, Who::Amount("*.13".into()));
+        assert_eq!(script.0[0].steps, [Step::Declined(Some("X".into())), Step::Settled(None)]);
+        assert_eq!(script.0[1].steps, [Step::Delay(20, Box::new(Step::Pending(None)))]);
+    }
+
+    #[test]
+    fn a_bad_line_is_named() {
+        for (text, problem) in [
+            ("otherwise: settled\nsomebody: settled", "line 2: expected destination"),
+            ("otherwise: paid", "line 1: \"paid\" is no step"),
+            ("otherwise: delay soon settled", "line 1: soon is no number"),
+            ("otherwise: either 0 settled", "line 1: 0 is no weight"),
+            ("otherwise: trap now", "line 1: trap takes nothing"),
+            ("settled", "line 1: expected WHO"),
+        ] {
+            let refused = Script::parse(text).expect_err(text);
+            assert!(refused.starts_with(problem), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_star_stands_for_any_characters() {
+        assert!(fits("*13", "5.13") && fits("00*", "00ff") && fits("a*b", "ab") && fits("x", "x"));
+        assert!(!fits("*13", "5.14") && !fits("ab*ba", "aba") && !fits("x", "xy"));
+    }
+}

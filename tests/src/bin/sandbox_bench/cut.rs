@@ -1,0 +1,104 @@
+//! Calls that have to be ended.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use harness::yard::{Yard, instruction};
+use railhost::rail::{CallError, Heard, Options, Sandbox, Task};
+
+use super::parked::{SilentRail, load};
+use super::{Spread, micros, resident_kib, row, timed};
+
+const CPU_MS: u32 = 50;
+/// Calls at a time.
+const AT_ONCE: usize = 400;
+
+pub(crate) fn endless_loop(calls: usize) -> Result<()> {
+    // One thread for all: what else it runs shows whether the executor stays live.
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        let yard = Yard::new().await;
+        let loaded = yard.load_with("endless_loop", &format!("limits = {{ cpu_ms = {CPU_MS} }}")).await;
+        let beats = Arc::new(AtomicUsize::new(0));
+        let heart = tokio::spawn({
+            let beats = beats.clone();
+            async move {
+                loop {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    beats.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        let mut samples = Vec::new();
+        for _ in 0..calls {
+            let (attempt, took) = timed(yard.disburse(&loaded)).await;
+            ensure!(attempt.heard == Heard::Failed(CallError::Cpu(CPU_MS)), "{attempt:?}");
+            samples.push(took);
+        }
+        heart.abort();
+        let each = beats.load(Ordering::Relaxed) as f64 / calls as f64;
+        let spread = Spread::of(samples);
+        row(
+            &format!("endless loop with a budget of {CPU_MS} ms, ticks of 10 ms"),
+            &format!(
+                "p50 {}, p99 {}; the executor ran other work {each:.0} times meanwhile",
+                micros(spread.p50()),
+                micros(spread.at(0.99))
+            ),
+            "–",
+            "–",
+            "budget + one tick, executor live",
+        );
+        Ok(())
+    })
+}
+
+pub(crate) fn cancelled(calls: usize) -> Result<()> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(async {
+        let folder = tempfile::tempdir()?;
+        let sandbox = Arc::new(Sandbox::new(folder.path(), Options { calls_max: AT_ONCE, ..Options::default() })?);
+        // A silent rail keeps every connection; a new one now and then keeps its own memory small.
+        let mut seen = Vec::new();
+        let descriptors = || std::fs::read_dir("/proc/self/fd").map(Iterator::count).unwrap_or(0);
+        let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        let (descriptors_before, tasks_before) = (descriptors(), tasks());
+        for part in 0..10 {
+            let rail = SilentRail::start()?;
+            let loaded = Arc::new(load(&sandbox, &rail, "timeouts = { call_ms = 20 }").await?);
+            let mut left = calls / 10;
+            while left > 0 {
+                let now = left.min(AT_ONCE);
+                left -= now;
+                let batch: Vec<_> = (0..now)
+                    .map(|_| {
+                        let (loaded, sandbox) = (loaded.clone(), sandbox.clone());
+                        tokio::spawn(async move { loaded.call(&sandbox, Task::Disburse, instruction(), None).await.heard })
+                    })
+                    .collect();
+                for call in batch {
+                    let heard = call.await?;
+                    ensure!(matches!(heard, Heard::Failed(CallError::Deadline(_))), "{heard:?}");
+                }
+            }
+            ensure!(sandbox.in_use() == [0; 4], "part {part}: {:?} are in use", sandbox.in_use());
+            seen.push(resident_kib() / 1024);
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        row(
+            &format!("{calls} calls cancelled by a deadline of 20 ms while parked in HTTP"),
+            &format!(
+                "slots in use {:?}, descriptors {descriptors_before} → {}, tasks {tasks_before} → {}, resident {} MiB after a tenth, {} MiB at the end",
+                sandbox.in_use(),
+                descriptors(),
+                tasks(),
+                seen[0],
+                seen[9]
+            ),
+            "–",
+            "–",
+            "back to where they were",
+        );
+        Ok(())
+    })
+}

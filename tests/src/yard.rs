@@ -1,0 +1,157 @@
+//! Where adapters are tried: a sandbox, a folder of rail files, a rail to talk to.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use railhost::payment::{Instruction, Origin};
+use railhost::rail::artifact::Digest;
+use railhost::rail::definition::Definition;
+use railhost::rail::{Attempt, LoadError, Loaded, Options, Sandbox, Task};
+use serde_json::json;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use crate::rail::{Asked, Rail, Reply};
+
+/// Secrets that must not show up anywhere.
+pub const API_KEY: &str = "canary-api-key-5f2c";
+pub const USER: &str = "canary-user-91aa";
+pub const PASSWORD: &str = "canary-password-77d0";
+
+#[derive(Debug)]
+pub struct Yard {
+    pub sandbox: Arc<Sandbox>,
+    pub rail: Rail,
+    folder: TempDir,
+}
+
+/// The bytes of a guest in `tests/guests`.
+pub fn guest(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("GUESTS")).join(format!("{name}.wasm"));
+    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// A payment of 10.50 ZMW.
+pub fn instruction() -> Arc<Instruction> {
+    let origin = Origin {
+        outbox_id: Uuid::now_v7(),
+        instruction_id: "inv-1".to_owned(),
+        participant_id: "acme".to_owned(),
+        sequence_id: 1,
+    };
+    let payload =
+        json!({ "amount": "10.50", "currency": "ZMW", "destination": { "msisdn": "260961234567" } });
+    Arc::new(Instruction::read(origin, payload, 1).expect("a good payment"))
+}
+
+impl Yard {
+    /// With a rail that answers every request in the given way.
+    pub async fn with(answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let sandbox =
+            Sandbox::new(&folder.path().join("compiled"), Options { calls_max: 64, ..Options::default() })
+                .expect("a sandbox");
+        for (name, value) in [("api-key", API_KEY), ("user", USER), ("password", PASSWORD)] {
+            fs::write(folder.path().join(name), value).expect("written");
+        }
+        Self { sandbox: Arc::new(sandbox), rail: Rail::start(answer).await, folder }
+    }
+
+    /// With a rail that pays.
+    pub async fn new() -> Self {
+        Self::with(|_| Reply::says(200, "paid")).await
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A rail's file for a component, with `more` in front of it.
+    pub fn file(&self, component: &[u8], more: &str) -> String {
+        let digest = Digest::of(component);
+        let name = format!("{digest}.wasm");
+        fs::write(self.path(&name), component).expect("written");
+        let base = self.rail.base();
+        format!(
+            r#"
+            component = "{name}"
+            sha256 = "{digest}"
+            idempotent = true
+            hand_over_marks = false
+            {more}
+
+            [settings]
+            base = "{base}"
+
+            [secrets]
+            api-key = {{ file = "api-key" }}
+            user = {{ file = "user" }}
+            password = {{ file = "password" }}
+
+            [tokens.access]
+            endpoint = "token"
+            value = "/access_token"
+            lifetime = "/expires_in"
+
+            [network]
+            reach = "loopback"
+
+            [[endpoints]]
+            name = "token"
+            method = "POST"
+            url = "{base}/token"
+            class = "session"
+            secrets = [{{ of = ["user", "password"], at = {{ header = "authorization" }}, encoding = "basic" }}]
+
+            [[endpoints]]
+            name = "moved"
+            method = "GET"
+            url = "{base}/moved"
+            class = "read"
+
+            [[endpoints]]
+            name = "pay"
+            method = "POST"
+            url = "{base}/pay"
+            class = "money"
+            key = [{{ at = {{ header = "x-reference-id" }}, form = "uuid" }}, {{ at = {{ json = "/key" }}, form = "uuid" }}]
+            amount = {{ json = "/amount" }}
+            currency = {{ json = "/currency" }}
+            payee = {{ at = {{ json = "/payee" }}, part = "msisdn" }}
+            secrets = [
+              {{ of = ["api-key"], at = {{ header = "x-api-key" }} }},
+              {{ of = ["access"], at = {{ header = "authorization" }} }},
+            ]
+            "#
+        )
+    }
+
+    pub async fn load_file(&self, text: &str) -> Result<Loaded, LoadError> {
+        let definition = Definition::parse("test", self.folder.path(), text).expect("a sound file");
+        Loaded::load(&self.sandbox, &definition).await
+    }
+
+    /// Loads bytes as they are.
+    pub async fn load_bytes(&self, component: &[u8]) -> Result<Loaded, LoadError> {
+        self.load_file(&self.file(component, "")).await
+    }
+
+    /// Loads a guest with short deadlines.
+    pub async fn load(&self, name: &str) -> Loaded {
+        self.load_with(name, "timeouts = { call_ms = 400 }\nlimits = { cpu_ms = 100 }").await
+    }
+
+    pub async fn load_with(&self, name: &str, more: &str) -> Loaded {
+        self.load_file(&self.file(&guest(name), more)).await.unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    pub async fn disburse(&self, loaded: &Loaded) -> Attempt {
+        loaded.call(&self.sandbox, Task::Disburse, instruction(), None).await
+    }
+
+    /// Loads a guest and lets it disburse once.
+    pub async fn try_guest(&self, name: &str) -> Attempt {
+        self.disburse(&self.load(name).await).await
+    }
+}

@@ -1,0 +1,239 @@
+//! What leaves, what does not, and what the host saw of it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use harness::rail::Reply;
+use harness::yard::{API_KEY, Yard, guest, instruction};
+use railhost::payment::KeyForm;
+use railhost::rail::definition::Definition;
+use railhost::rail::egress::Resolve;
+use railhost::rail::{Answer, Attempt, Heard, Left, Loaded, Options, Sandbox, Task};
+
+fn reason(attempt: &Attempt) -> &str {
+    match &attempt.heard {
+        Heard::Answer(Answer::NotSent { reason }) => reason,
+        Heard::Answer(Answer::Unclear { detail, .. }) => detail,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_payment_leaves_as_instructed_and_is_witnessed() {
+    let yard = Yard::new().await;
+    let loaded = yard.load("pays_and_tells").await;
+    let payment = instruction();
+    let attempt = loaded.call(&yard.sandbox, Task::Disburse, payment.clone(), None).await;
+    assert!(matches!(attempt.heard, Heard::Answer(Answer::Settled { .. })), "{:?}", attempt.heard);
+    assert_eq!(attempt.digest, loaded.digest);
+    let seen = attempt.witness.money().expect("it was sent");
+    assert_eq!((seen.left, seen.status, seen.whole), (Left::Body, Some(200), true));
+    let asked = yard.rail.asked();
+    assert_eq!(asked[0].headers["x-reference-id"], payment.key.form(KeyForm::Uuid).as_str());
+    assert_eq!(asked[0].headers["host"], yard.rail.address.to_string().as_str());
+    assert_eq!(asked[0].headers["content-length"], asked[0].body.len().to_string().as_str());
+}
+
+#[tokio::test]
+async fn connections_are_used_again() {
+    let yard = Yard::new().await;
+    let loaded = yard.load("pays_and_tells").await;
+    for _ in 0..5 {
+        yard.disburse(&loaded).await;
+    }
+    assert!(yard.rail.asked().iter().all(|asked| asked.connection == 0));
+}
+
+#[tokio::test]
+async fn two_rails_never_share_a_connection() {
+    let yard = Yard::new().await;
+    let (one, other) = (yard.load("pays_and_tells").await, yard.load("pays_and_tells").await);
+    yard.disburse(&one).await;
+    yard.disburse(&other).await;
+    let connections: Vec<_> = yard.rail.asked().iter().map(|asked| asked.connection).collect();
+    assert_eq!(connections, [0, 1]);
+}
+
+#[tokio::test]
+async fn what_the_rails_file_does_not_list_does_not_leave() {
+    let yard = Yard::new().await;
+    for (name, why) in [
+        ("undeclared_host", "GET https://home.example/steal is no endpoint"),
+        (
+            "ip_literal",
+            "GET http://169.254.169.254/latest/meta-data/, an address instead of a name, is no endpoint",
+        ),
+        ("alters_amount", "the amount at json /amount is not the instruction's"),
+        ("own_key", "the key at header x-reference-id is not the instruction's"),
+        ("misplaces_secret", "api-key does not belong into header x-note"),
+    ] {
+        let attempt = yard.try_guest(name).await;
+        assert!(reason(&attempt).contains(why), "{name}: {}", reason(&attempt));
+        assert_eq!(attempt.witness.money_left(), Left::Nothing, "{name}");
+        assert!(attempt.witness.denied[0].contains(why), "{name}");
+    }
+    assert_eq!(yard.rail.asked().len(), 0);
+}
+
+#[tokio::test]
+async fn money_leaves_once_per_attempt() {
+    let yard = Yard::new().await;
+    let attempt = yard.try_guest("pays_twice").await;
+    assert!(reason(&attempt).contains("one attempt moves money once"));
+    assert_eq!(yard.rail.asked().len(), 1);
+    assert_eq!(attempt.witness.money_left(), Left::Body, "the first did leave");
+}
+
+#[tokio::test]
+async fn validate_moves_no_money() {
+    let yard = Yard::new().await;
+    let attempt = yard.try_guest("pays_from_validate").await;
+    let Heard::Invalid(violations) = attempt.heard else { panic!("{:?}", attempt.heard) };
+    assert!(violations[0].problem.contains("moves money, which Validate may not"), "{violations:?}");
+    assert_eq!(yard.rail.asked().len(), 0);
+}
+
+#[tokio::test]
+async fn a_redirect_is_a_reply_and_its_target_has_to_pass_the_gate() {
+    let yard = Yard::with(|_| Reply::says(302, "").header("location", "https://evil.example/pay")).await;
+    let attempt = yard.try_guest("follows_redirect").await;
+    assert!(reason(&attempt).contains("GET https://evil.example/pay is no endpoint"), "{}", reason(&attempt));
+    assert_eq!(yard.rail.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_secret_that_the_rail_sends_back_is_seen_by_nobody() {
+    let yard = Yard::with(|asked| {
+        let key = asked.headers["x-api-key"].to_str().expect("text").to_owned();
+        Reply::says(200, &format!("{{\"echo\": \"{key}\"}}")).header("x-echo", &key)
+    })
+    .await;
+    let attempt = yard.try_guest("logs_secret").await;
+    assert_eq!(yard.rail.asked()[0].headers["x-api-key"], API_KEY, "the rail got it");
+    let all = format!("{attempt:?}");
+    assert!(!all.contains(API_KEY), "{all}");
+    assert!(all.contains("[secret]"), "{all}");
+}
+
+#[tokio::test]
+async fn silence_leaves_it_open_whether_the_rail_acted() {
+    for (reply, left) in [(Reply::Hangs, Left::Body), (Reply::HangsUp, Left::Body)] {
+        let yard = Yard::with(move |_| reply.clone()).await;
+        let loaded =
+            yard.load_with("pays_and_tells", "timeouts = { call_ms = 3000, first_byte_ms = 200 }").await;
+        let attempt = yard.disburse(&loaded).await;
+        assert!(reason(&attempt).contains("maybe sent"), "{}", reason(&attempt));
+        let seen = attempt.witness.money().expect("it was sent");
+        assert_eq!((seen.left, seen.status), (left, None));
+    }
+}
+
+#[tokio::test]
+async fn a_deadline_while_the_rail_is_silent_is_witnessed_too() {
+    let yard = Yard::with(|_| Reply::Hangs).await;
+    let attempt = yard.try_guest("pays_and_tells").await;
+    assert!(matches!(attempt.heard, Heard::Failed(_)));
+    assert_eq!(attempt.witness.money_left(), Left::Body);
+}
+
+#[tokio::test]
+async fn a_rail_that_cannot_be_reached_was_sent_nothing() {
+    let yard = Yard::new().await;
+    let loaded = yard.load("pays_and_tells").await;
+    let mut yard = yard;
+    // The port is free again, and nobody listens on it.
+    let port = yard.rail.address;
+    drop(std::mem::replace(&mut yard.rail, harness::rail::Rail::start(|_| Reply::Hangs).await));
+    while tokio::net::TcpStream::connect(port).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    let attempt = yard.disburse(&loaded).await;
+    assert!(reason(&attempt).contains("not sent"), "{}", reason(&attempt));
+    assert_eq!(attempt.witness.money_left(), Left::Nothing);
+}
+
+#[tokio::test]
+async fn a_connection_that_the_rail_closed_meanwhile_costs_nothing() {
+    let yard = Yard::with(|_| Reply::says(200, "paid").header("connection", "close")).await;
+    let loaded = yard.load("pays_and_tells").await;
+    for _ in 0..3 {
+        assert!(matches!(yard.disburse(&loaded).await.heard, Heard::Answer(Answer::Settled { .. })));
+    }
+    assert_eq!(yard.rail.asked().len(), 3);
+}
+
+#[tokio::test]
+async fn nothing_begins_after_the_lease_is_no_longer_trusted() {
+    let yard = Yard::new().await;
+    let loaded = yard.load("pays_and_tells").await;
+    let attempt = loaded.call(&yard.sandbox, Task::Disburse, instruction(), Some(Instant::now())).await;
+    assert!(reason(&attempt).contains("the lease does not last long enough"), "{}", reason(&attempt));
+    assert_eq!((attempt.witness.money_left(), yard.rail.asked().len()), (Left::Nothing, 0));
+}
+
+#[tokio::test]
+async fn a_reply_that_is_too_long_is_cut_off() {
+    let yard = Yard::with(|_| Reply::says(200, &"x".repeat(600 * 1024))).await;
+    let attempt = yard.try_guest("pays_and_tells").await;
+    assert!(reason(&attempt).contains("limit: the reply has more than"), "{}", reason(&attempt));
+    let seen = attempt.witness.money().expect("it was sent");
+    assert_eq!((seen.status, seen.whole), (Some(200), false));
+}
+
+#[tokio::test]
+async fn long_headers_of_a_reply_are_read_up_to_the_limit() {
+    for (bytes, fits) in [(12 * 1024, true), (20 * 1024, false)] {
+        let yard = Yard::with(move |_| Reply::says(200, "paid").header("x-long", &"x".repeat(bytes))).await;
+        let attempt = yard.try_guest("pays_and_tells").await;
+        match fits {
+            true => {
+                assert!(matches!(attempt.heard, Heard::Answer(Answer::Settled { .. })), "{:?}", attempt.heard)
+            }
+            false => assert!(reason(&attempt).contains("limit: the reply's headers"), "{}", reason(&attempt)),
+        }
+        assert_eq!(attempt.witness.money().expect("it was sent").status, Some(200));
+    }
+}
+
+/// Answers with one list of addresses after the other.
+#[derive(Debug)]
+struct Fickle(Mutex<VecDeque<Vec<IpAddr>>>);
+
+impl Resolve for Fickle {
+    fn resolve(&self, _: &str, _: u16) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>> {
+        let next = self.0.lock().expect("no panic").pop_front().unwrap_or_default();
+        Box::pin(async move { Ok(next) })
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_leads_inside_is_not_dialled() {
+    let yard = Yard::new().await;
+    let port = yard.rail.address.port();
+    let addresses =
+        |list: &[&str]| list.iter().map(|text| text.parse().expect("an address")).collect::<Vec<IpAddr>>();
+    for (answers, why) in [
+        (addresses(&["127.0.0.1"]), "resolves to 127.0.0.1, a loopback address"),
+        (addresses(&["169.254.169.254"]), "a link-local address"),
+        (addresses(&["93.184.215.14", "10.0.0.7"]), "resolves to 10.0.0.7, a private address"),
+        (addresses(&["::ffff:127.0.0.1"]), "a loopback address"),
+    ] {
+        let fickle = Fickle(Mutex::new(VecDeque::from([answers])));
+        let options = Options { calls_max: 4, resolver: Arc::new(fickle), ..Options::default() };
+        let sandbox = Sandbox::new(&yard.path("compiled"), options).expect("a sandbox");
+        let file = yard
+            .file(&guest("pays_and_tells"), "timeouts = { call_ms = 2000 }")
+            .replace(&yard.rail.base(), &format!("https://rail.example:{port}"))
+            .replace("\"loopback\"", "\"public\"");
+        let definition = Definition::parse("test", &yard.path(""), &file).expect("a sound file");
+        let loaded = Loaded::load(&sandbox, &definition).await.expect("it loads");
+        let attempt = loaded.call(&sandbox, Task::Disburse, instruction(), None).await;
+        assert!(reason(&attempt).contains(why), "{}", reason(&attempt));
+        assert_eq!(attempt.witness.money_left(), Left::Nothing);
+    }
+    assert_eq!(yard.rail.asked().len(), 0);
+}

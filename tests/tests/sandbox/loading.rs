@@ -1,0 +1,179 @@
+//! Components that are not taken in, each for its own reason, before any of their code has run.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
+use harness::forged;
+use harness::yard::{Yard, guest};
+use railhost::rail::artifact::{Digest, signed_text};
+use railhost::rail::definition::Definition;
+use railhost::rail::{LoadError, Options, Sandbox};
+
+async fn refusal(bytes: &[u8]) -> LoadError {
+    Yard::new().await.load_bytes(bytes).await.expect_err("it must be refused")
+}
+
+#[tokio::test]
+async fn a_component_that_imports_more_than_it_is_granted_is_refused_by_name() {
+    let component = forged::component(
+        |wit| wit.replace("import tokens;", "import tokens;\n  import files: interface { open: func(); }"),
+        |wat| wat,
+    );
+    let refused = refusal(&component).await;
+    assert!(matches!(&refused, LoadError::ForbiddenImport(name) if name == "files"), "{refused}");
+}
+
+#[tokio::test]
+async fn another_version_of_the_contract_is_refused_by_name() {
+    let component = forged::component(|wit| wit.replace("rail@1.0.0", "rail@2.3.0"), |wat| wat);
+    let refused = refusal(&component).await;
+    assert!(matches!(&refused, LoadError::WrongContract { found, .. } if found == "2.3.0"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_component_without_an_adapter_is_refused() {
+    let component = forged::component(|wit| wit.replace("export adapter;", ""), |wat| wat);
+    assert!(matches!(refusal(&component).await, LoadError::NoAdapter));
+}
+
+#[tokio::test]
+async fn a_component_whose_functions_have_other_types_is_refused() {
+    let component = forged::component(
+        |wit| wit.replace("describe: func() -> description", "describe: func() -> string"),
+        |wat| wat,
+    );
+    let refused = refusal(&component).await;
+    assert!(matches!(refused, LoadError::Mismatch(_)), "{refused}");
+}
+
+#[tokio::test]
+async fn a_core_module_is_refused_with_a_hint() {
+    let module = wat::parse_str("(module (func (export \"disburse\")))").expect("a module");
+    let refused = refusal(&module).await;
+    assert!(refused.to_string().contains("wasm32-wasip2"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_truncated_file_is_refused() {
+    let whole = guest("pays_and_tells");
+    for part in [whole.len() / 2, whole.len() - 1, 20, 4, 0] {
+        let refused = refusal(&whole[..part]).await;
+        assert!(matches!(refused, LoadError::Malformed(_)), "{part} bytes: {refused}");
+    }
+    assert!(matches!(refusal(b"#!/bin/sh\necho hello").await, LoadError::Malformed(_)));
+}
+
+#[tokio::test]
+async fn a_digest_that_is_not_the_pinned_one_is_refused() {
+    let yard = Yard::new().await;
+    let file = yard.file(&guest("pays_and_tells"), "");
+    let other = Digest::of(b"something else").to_string();
+    let pinned = Digest::of(&guest("pays_and_tells")).to_string();
+    let file = file.replace(&format!("sha256 = \"{pinned}\""), &format!("sha256 = \"{other}\""));
+    let refused = yard.load_file(&file).await.expect_err("it is another component");
+    assert!(matches!(&refused, LoadError::WrongDigest { found, .. } if *found == pinned), "{refused}");
+}
+
+#[tokio::test]
+async fn a_signature_has_to_be_by_a_trusted_key_and_for_this_component() {
+    let yard = Yard::new().await;
+    let component = guest("pays_and_tells");
+    let (trusted, stranger) =
+        (Ed25519KeyPair::generate().expect("a key"), Ed25519KeyPair::generate().expect("a key"));
+    let key = hex::encode(trusted.public_key().as_ref());
+    let file = yard.file(&component, &format!("signature = {{ file = \"sig\", trusted = [\"{key}\"] }}"));
+    let sign = |pair: &Ed25519KeyPair, bytes: &[u8]| {
+        hex::encode(pair.sign(&signed_text(&Digest::of(bytes))).as_ref())
+    };
+
+    fs::write(yard.path("sig"), sign(&trusted, &component)).expect("written");
+    yard.load_file(&file).await.expect("signed as it should be");
+    for wrong in [sign(&stranger, &component), sign(&trusted, b"another"), "no signature".to_owned()] {
+        fs::write(yard.path("sig"), wrong).expect("written");
+        let refused = yard.load_file(&file).await.expect_err("it is not signed");
+        assert!(matches!(refused, LoadError::WrongSignature { .. }), "{refused}");
+    }
+    fs::remove_file(yard.path("sig")).expect("removed");
+    assert!(matches!(yard.load_file(&file).await, Err(LoadError::Unreadable { .. })));
+}
+
+#[tokio::test]
+async fn a_warm_cache_compiles_nothing_and_a_spoilt_file_is_compiled_again() {
+    let yard = Yard::new().await;
+    let file = yard.file(&guest("pays_and_tells"), "");
+    assert!(!yard.load_file(&file).await.expect("it loads").was_warm);
+    assert!(yard.load_file(&file).await.expect("it loads").was_warm);
+    let compiled = fs::read_dir(yard.path("compiled"))
+        .expect("the cache")
+        .next()
+        .expect("a file")
+        .expect("a file")
+        .path();
+    let bytes = fs::read(&compiled).expect("read");
+    fs::write(&compiled, &bytes[..bytes.len() / 2]).expect("written");
+    assert!(!yard.load_file(&file).await.expect("it loads").was_warm);
+}
+
+#[tokio::test]
+async fn a_cache_that_others_may_write_to_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("changed");
+    let refused = Sandbox::new(folder.path(), Options::default()).expect_err("anybody could put code there");
+    assert!(refused.to_string().contains("nobody else may write to"), "{refused}");
+}
+
+#[test]
+fn a_rails_file_with_a_mistake_is_refused_with_key_and_expectation() {
+    let sound = "component = \"builtin:mock\"\nidempotent = true\nhand_over_marks = false\n";
+    let with = |more: &str| Definition::parse("mock", "".as_ref(), &format!("{sound}{more}"));
+    with("").expect("it is sound");
+    for (more, problem) in [
+        ("call_ms = 5", "line 4: unknown field `call_ms`"),
+        ("sha256 = \"ab\"", "is part of the host"),
+        ("limits = { memory_mib = 0 }", "limits.memory_mib is 0, expected 1 to 512"),
+        ("timeouts = { call_ms = 1 }", "timeouts.call_ms is 1, expected 10 to 300000"),
+        ("secrets = { a = \"plain\" }", "a secret does not stand in a rail's file"),
+        (
+            "tokens = { a = { endpoint = \"x\", value = \"/a\", lifetime = \"/b\" } }",
+            "expected a session endpoint",
+        ),
+        (
+            "endpoints = [{ name = \"a\", method = \"GET\", url = \"http://rail.example/\", class = \"read\" }]",
+            "is not https",
+        ),
+        (
+            "endpoints = [{ name = \"a\", method = \"GET\", url = \"https://rail.example/\", class = \"read\", secrets = [{ of = [\"s\"], at = { header = \"h\" } }] }]",
+            "places s, which is no secret",
+        ),
+        ("keys = { k = { algorithm = \"md5\", key = { env = \"K\" } } }", "unknown variant `md5`"),
+        (
+            "kind = \"mock\"\nendpoints = [{ name = \"a\", method = \"GET\", url = \"https://rail.example/\", class = \"read\" }]",
+            "a mock has no network",
+        ),
+    ] {
+        let refused = with(more).expect_err(more);
+        assert!(refused.contains(problem), "{more}\n{refused}");
+    }
+    let unpinned = "component = \"a.wasm\"\nidempotent = true\nhand_over_marks = false\n";
+    assert!(
+        Definition::parse("a", "".as_ref(), unpinned).expect_err("no digest").contains("sha256 is missing")
+    );
+    let careless = "component = \"builtin:mock\"\nidempotent = false\nhand_over_marks = false\n";
+    assert!(
+        Definition::parse("a", "".as_ref(), careless)
+            .expect_err("no marks")
+            .contains("hand_over_marks is false")
+    );
+}
+
+#[tokio::test]
+async fn what_an_adapter_needs_must_be_in_its_rails_file() {
+    let yard = Yard::new().await;
+    // It takes nothing for granted but its base, which it asks for when it is called.
+    let file = yard
+        .file(&guest("pays_and_tells"), "")
+        .replace("api-key = { file = \"api-key\" }", "api-key = { file = \"gone\" }");
+    let refused = yard.load_file(&file).await.expect_err("the secret cannot be read");
+    assert!(refused.to_string().contains("secrets.api-key refers to"), "{refused}");
+}

@@ -1,0 +1,101 @@
+//! A new component while calls are running: nothing is lost, nothing is mixed.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use harness::yard::{Yard, guest, instruction};
+use railhost::rail::artifact::Digest;
+use railhost::rail::{Answer, Heard, Rails, Reloaded, Task};
+
+/// Makes the folder `rails` of one rail out of a yard.
+fn write(yard: &Yard, component: &[u8]) {
+    fs::create_dir_all(yard.path("rails")).expect("a folder");
+    let text = yard.file(component, "timeouts = { call_ms = 5000 }");
+    let name = format!("{}.wasm", Digest::of(component));
+    fs::copy(yard.path(&name), yard.path("rails").join(&name)).expect("copied");
+    for secret in ["api-key", "user", "password"] {
+        fs::copy(yard.path(secret), yard.path("rails").join(secret)).expect("copied");
+    }
+    fs::write(yard.path("rails").join("one.toml"), text).expect("written");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn under_load_every_call_is_answered_and_says_by_whom() {
+    let yard = Arc::new(Yard::new().await);
+    let (old, new) = (guest("pays_and_tells"), guest("keeps_state"));
+    write(&yard, &old);
+    let mut rails = Rails::load(&yard.sandbox, &yard.path("rails")).await.expect("they load");
+    let rail = rails.get("one").expect("it is there").clone();
+    let (stop, by_old, by_new) =
+        (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let callers: Vec<_> = (0..8)
+        .map(|_| {
+            let (yard, rail, stop, by_old, by_new) =
+                (yard.clone(), rail.clone(), stop.clone(), by_old.clone(), by_new.clone());
+            let (old, new) = (Digest::of(&old), Digest::of(&new));
+            tokio::spawn(async move {
+                while !stop.load(Ordering::Relaxed) {
+                    let attempt =
+                        rail.current().call(&yard.sandbox, Task::Disburse, instruction(), None).await;
+                    let Heard::Answer(Answer::Settled { reference, .. }) = attempt.heard else {
+                        panic!("{attempt:?}")
+                    };
+                    // Each of the two gives an answer that the other cannot give.
+                    let (expected, count) =
+                        if attempt.digest == old { ("paid", &by_old) } else { ("1", &by_new) };
+                    assert!(attempt.digest == old || attempt.digest == new);
+                    assert_eq!(reference, expected);
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+
+    while by_old.load(Ordering::Relaxed) < 50 {
+        tokio::task::yield_now().await;
+    }
+    write(&yard, &new);
+    let report = rails.reload(&yard.sandbox).await.expect("a report");
+    assert!(
+        matches!(&report["one"], Reloaded::Swapped { from, to } if *from == Digest::of(&old) && *to == Digest::of(&new)),
+        "{report:?}"
+    );
+    assert_eq!(
+        rail.preferring(&Digest::of(&old)).digest,
+        Digest::of(&old),
+        "a question may still go to the old one"
+    );
+    while by_new.load(Ordering::Relaxed) < 50 {
+        tokio::task::yield_now().await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    for caller in callers {
+        caller.await.expect("no call was lost");
+    }
+    assert_eq!(yard.sandbox.in_use(), [0; 4]);
+}
+
+#[tokio::test]
+async fn a_bad_component_changes_nothing_and_is_reported() {
+    let yard = Yard::new().await;
+    let old = guest("pays_and_tells");
+    write(&yard, &old);
+    let mut rails = Rails::load(&yard.sandbox, &yard.path("rails")).await.expect("they load");
+    assert!(matches!(rails.reload(&yard.sandbox).await.expect("a report")["one"], Reloaded::Unchanged));
+    let whole = guest("keeps_state");
+    for bad in [&whole[..1000], b"not even wasm"] {
+        write(&yard, bad);
+        let report = rails.reload(&yard.sandbox).await.expect("a report");
+        assert!(
+            matches!(&report["one"], Reloaded::Refused(error) if error.to_string().contains("one.toml")),
+            "{report:?}"
+        );
+        assert_eq!(rails.get("one").expect("still there").current().digest, Digest::of(&old));
+    }
+    fs::write(yard.path("rails").join("one.toml"), "component = 5").expect("written");
+    assert!(matches!(rails.reload(&yard.sandbox).await.expect("a report")["one"], Reloaded::Refused(_)));
+    fs::remove_file(yard.path("rails").join("one.toml")).expect("removed");
+    assert!(matches!(rails.reload(&yard.sandbox).await.expect("a report")["one"], Reloaded::Missing));
+    assert_eq!(rails.get("one").expect("still there").current().digest, Digest::of(&old));
+}

@@ -1,0 +1,83 @@
+//! Access tokens: fetched once, used by all, seen by nobody.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use harness::rail::{Asked, Reply};
+use harness::yard::{PASSWORD, USER, Yard};
+use railhost::rail::{Answer, Heard};
+
+fn is_token(asked: &Asked) -> bool {
+    asked.path == "/token"
+}
+
+/// Gives out `token-1`, `token-2`, …, and pays to whom has the last one.
+fn with_tokens(lives_seconds: u32) -> impl Fn(&Asked) -> Reply + Send + Sync + 'static {
+    let given = Arc::new(AtomicUsize::new(0));
+    move |asked| {
+        if is_token(asked) {
+            let n = given.fetch_add(1, Ordering::SeqCst) + 1;
+            Reply::says(
+                200,
+                &format!("{{\"access_token\": \"token-{n}-secret\", \"expires_in\": {lives_seconds}}}"),
+            )
+        } else {
+            let last = format!("Bearer token-{}-secret", given.load(Ordering::SeqCst));
+            match asked.headers.get("authorization").is_some_and(|value| value.as_bytes() == last.as_bytes())
+            {
+                true => Reply::says(200, "paid"),
+                false => Reply::says(401, "another token, please"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_fetched_once_and_used_by_all_calls() {
+    let yard = Yard::with(with_tokens(3600)).await;
+    let loaded = yard.load_with("uses_token", "").await;
+    let calls: Vec<_> = (0..20).map(|_| yard.disburse(&loaded)).collect();
+    let ended = futures_util::future::join_all(calls).await;
+    let settled = |heard: &Heard| matches!(heard, Heard::Answer(Answer::Settled { .. }));
+    assert!(ended.iter().all(|attempt| settled(&attempt.heard)), "{ended:?}");
+    let asked = yard.rail.asked();
+    let fetched: Vec<_> = asked.iter().filter(|asked| is_token(asked)).collect();
+    assert_eq!(fetched.len(), 1, "one call went for all");
+    let basic = format!("Basic {}", STANDARD.encode(format!("{USER}:{PASSWORD}")));
+    assert_eq!(fetched[0].headers["authorization"], basic.as_str());
+    assert_eq!(fetched[0].headers["content-length"], "0");
+    assert!(!format!("{ended:?}").contains("-secret"), "the adapter saw a handle");
+    let fresh = ended
+        .iter()
+        .filter(|attempt| attempt.witness.money().expect("sent").token_is_fresh == Some(true))
+        .count();
+    assert_eq!(fresh, 1);
+}
+
+#[tokio::test]
+async fn a_token_that_the_rail_refuses_is_fetched_anew() {
+    let yard = Yard::with(with_tokens(3600)).await;
+    let loaded = yard.load_with("uses_token", "").await;
+    assert!(matches!(yard.disburse(&loaded).await.heard, Heard::Answer(Answer::Settled { .. })));
+    // Somebody else took a token, and ours is worth nothing any more.
+    let other = yard.load_with("uses_token", "").await;
+    assert!(matches!(yard.disburse(&other).await.heard, Heard::Answer(Answer::Settled { .. })));
+    let refused = yard.disburse(&loaded).await;
+    assert_eq!(refused.witness.money().expect("sent").status, Some(401));
+    assert_eq!(refused.witness.money().expect("sent").token_is_fresh, Some(false));
+    assert!(matches!(yard.disburse(&loaded).await.heard, Heard::Answer(Answer::Settled { .. })));
+}
+
+#[tokio::test]
+async fn a_session_that_brings_no_token_pays_nothing() {
+    let yard = Yard::with(|_| Reply::says(400, "{\"error\": \"invalid_client\"}")).await;
+    let attempt = yard.disburse(&yard.load_with("uses_token", "").await).await;
+    assert!(
+        matches!(&attempt.heard, Heard::Answer(Answer::NotSent { reason }) if reason.contains("invalid_client")),
+        "{:?}",
+        attempt.heard
+    );
+    assert_eq!(yard.rail.asked().len(), 1);
+}
