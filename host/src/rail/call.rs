@@ -11,6 +11,7 @@ use crate::payment::{Instruction, Violation};
 
 use super::artifact::Digest;
 use super::contract::{self, RailAdapter};
+use super::desk::Desk;
 use super::egress::rules::Operation;
 use super::egress::{Passage, Witness};
 use super::error::CallError;
@@ -114,7 +115,7 @@ impl Loaded {
                 Err(found) => Ok(Heard::Invalid(contract::violations(found)?)),
                 Ok(()) if task == Task::Validate => Ok(Heard::Valid),
                 Ok(()) => {
-                    store.data_mut().passage.operation = Operation::Disburse;
+                    store.data().desk().map_err(Ended::Engine)?.passage.operation = Operation::Disburse;
                     let answer = exports.call_disburse(&mut *store, &wire).await.map_err(Ended::Engine)?;
                     Ok(Heard::Answer(contract::answer_to_disburse(answer)?))
                 }
@@ -158,31 +159,38 @@ impl Loaded {
             );
         };
         let mut store = self.store(sandbox, passage);
+        let aside = store.data().aside.clone();
         let deadline = tokio::time::Instant::from_std(started + self.timeouts.call());
-        let spoken = timeout_at(deadline, async {
-            let adapter = self.adapter.instantiate_async(&mut store).await.map_err(Ended::Start)?;
-            speak(&adapter, &mut store).await
-        })
+        let spoken = timeout_at(
+            deadline,
+            aside.beside(async {
+                let adapter = self.adapter.instantiate_async(&mut store).await.map_err(Ended::Start)?;
+                speak(&adapter, &mut store).await
+            }),
+        )
         .await;
+        // After a trap or a cancelled call the instance is unusable; what the host noted about it is not.
+        let State { desk, mut journal, output, .. } = store.into_data();
+        let desk = desk.lock().await;
+        let output = desk.safe(&output.text());
+        let name = |error: &wasmtime::Error| match error.downcast_ref::<PoolConcurrencyLimitError>() {
+            Some(_) => CallError::Busy(sandbox.calls_max),
+            None => name(error, &output, &desk),
+        };
         let heard = match spoken {
             Ok(Ok(heard)) => heard,
             Ok(Err(Ended::Named(error))) => Heard::Failed(error),
-            Ok(Err(Ended::Engine(error))) => Heard::Failed(self.name(&error, store.data(), sandbox)),
-            Ok(Err(Ended::Start(error))) => Heard::Failed(match self.name(&error, store.data(), sandbox) {
+            Ok(Err(Ended::Engine(error))) => Heard::Failed(name(&error)),
+            Ok(Err(Ended::Start(error))) => Heard::Failed(match name(&error) {
                 CallError::Resources(why) => CallError::Mismatch(why),
                 other => other,
             }),
             Err(_) => Heard::Failed(CallError::Deadline(self.timeouts.call())),
         };
-        // After a trap or a cancelled call the instance is unusable; what the host noted about it is not.
-        let state = store.into_data();
-        let witness = state.passage.witness();
-        let output = state.safe(&state.output.text());
-        let mut journal = state.journal;
         for line in output.lines().filter(|line| !line.trim().is_empty()) {
             journal.write(tracing::Level::INFO, line, &[("stream".to_owned(), "output".to_owned())], &[]);
         }
-        self.attempt(heard, witness, journal.finish(), started)
+        self.attempt(heard, desk.passage.witness(), journal.finish(), started)
     }
 
     fn attempt(&self, heard: Heard, witness: Witness, log: Vec<Line>, started: Instant) -> Attempt {
@@ -208,31 +216,27 @@ impl Loaded {
         });
         store
     }
+}
 
-    /// The name of what ended a call.
-    fn name(&self, error: &wasmtime::Error, state: &State, sandbox: &Sandbox) -> CallError {
-        if let Some(Excess(named)) = error.downcast_ref() {
-            return named.clone();
+/// The name of what ended a call, whose guest left some output.
+fn name(error: &wasmtime::Error, output: &str, desk: &Desk) -> CallError {
+    if let Some(Excess(named)) = error.downcast_ref() {
+        return named.clone();
+    }
+    if let Some(I32Exit(code)) = error.downcast_ref() {
+        return CallError::Trap(format!("it exited with code {code}"));
+    }
+    match error.downcast_ref::<Trap>() {
+        Some(Trap::StackOverflow) => CallError::Stack,
+        Some(trap) => {
+            let last = output
+                .lines()
+                .rev()
+                .find(|line| !line.trim().is_empty() && !line.starts_with("note:"))
+                .unwrap_or_default();
+            CallError::Trap(format!("{trap}: {last}").trim_end_matches(": ").to_owned())
         }
-        if error.downcast_ref::<PoolConcurrencyLimitError>().is_some() {
-            return CallError::Busy(sandbox.calls_max);
-        }
-        if let Some(I32Exit(code)) = error.downcast_ref() {
-            return CallError::Trap(format!("it exited with code {code}"));
-        }
-        match error.downcast_ref::<Trap>() {
-            Some(Trap::StackOverflow) => CallError::Stack,
-            Some(trap) => {
-                let output = state.safe(&state.output.text());
-                let last = output
-                    .lines()
-                    .rev()
-                    .find(|line| !line.trim().is_empty() && !line.starts_with("note:"))
-                    .unwrap_or_default();
-                CallError::Trap(format!("{trap}: {last}").trim_end_matches(": ").to_owned())
-            }
-            None => CallError::Resources(state.safe(&error.root_cause().to_string())),
-        }
+        None => CallError::Resources(desk.safe(&error.root_cause().to_string())),
     }
 }
 

@@ -5,60 +5,35 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use secrecy::ExposeSecret;
 use tokio::io::AsyncWrite;
-use uuid::Uuid;
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard};
 use wasmtime::component::ResourceTable;
 use wasmtime::{ResourceLimiter, Result};
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
+use super::aside::Aside;
 use super::contract::imported::{http, log, settings, tokens, types, vault};
-use super::egress::fill::{Handle, Veil};
-use super::egress::{self, Gate, Outgoing, Passage, scrubbed};
+use super::desk::{Desk, Inside};
+use super::egress::{Failure, Outgoing, Passage};
 use super::error::CallError;
 use super::journal::Journal;
 use super::limits::{
     INSTANCES_MAX, Limits, MEMORIES_MAX, RANDOM_BYTES_MAX, RESOURCES_MAX, TABLE_ELEMENTS_MAX, TABLES_MAX,
 };
-use super::tokens::{Asked, Errand, Tokens};
-use super::vault::{Problem, Vault};
-
-/// What all calls of a loaded rail share.
-#[derive(Debug)]
-pub(super) struct Inside {
-    pub settings: std::collections::BTreeMap<String, String>,
-    pub gate: Gate,
-    pub vault: Vault,
-    pub tokens: Tokens,
-}
-
-impl Inside {
-    /// Over all that must not show: the rail's secrets, and its tokens of this moment.
-    fn veils<'a>(&'a self, tokens: &'a [Arc<Veil>]) -> Vec<&'a Veil> {
-        std::iter::once(self.vault.veil()).chain(tokens.iter().map(AsRef::as_ref)).collect()
-    }
-}
+use super::vault::Problem;
 
 /// One call.
 pub(super) struct State {
     inside: Arc<Inside>,
-    pub passage: Passage,
-    handles: Vec<Handle>,
-    /// Handles of tokens: which token, and whether this call fetched it.
-    token_handles: Vec<TokenHandle>,
-    errands: Vec<(String, Errand)>,
+    /// Held by a request on its way.
+    pub desk: Arc<AsyncMutex<Desk>>,
+    pub aside: Aside,
     pub journal: Journal,
     pub output: Output,
     pub limiter: Limiter,
     wasi: WasiCtx,
     table: ResourceTable,
-}
-
-struct TokenHandle {
-    text: String,
-    name: String,
-    generation: u64,
-    fresh: bool,
 }
 
 impl State {
@@ -75,10 +50,8 @@ impl State {
         let mut table = ResourceTable::new();
         table.set_max_capacity(RESOURCES_MAX);
         Self {
-            passage,
-            handles: Vec::new(),
-            token_handles: Vec::new(),
-            errands: Vec::new(),
+            desk: Arc::new(AsyncMutex::new(Desk::new(inside.clone(), passage))),
+            aside: Aside::default(),
             journal: Journal::new(limits.log_kib as usize * 1024),
             limiter: Limiter { memory_bytes_max: limits.memory_bytes(), memory_mib: limits.memory_mib },
             output,
@@ -88,53 +61,10 @@ impl State {
         }
     }
 
-    /// Text that came from the guest or the rail, with nothing in it that must not be seen.
-    pub(super) fn safe(&self, text: &str) -> String {
-        let tokens = self.inside.tokens.veils();
-        egress::fill::scrub_text(text, &self.inside.veils(&tokens))
+    /// A guest asks for one thing at a time, so the desk is free whenever it asks.
+    pub(super) fn desk(&self) -> Result<AsyncMutexGuard<'_, Desk>> {
+        Ok(self.desk.try_lock()?)
     }
-
-    fn token_handle(&mut self, name: &str, token: super::tokens::Token, fresh: bool) -> String {
-        let text = new_handle();
-        self.handles.push(Handle { text: text.clone(), name: name.to_owned(), value: token.value });
-        self.token_handles.push(TokenHandle {
-            text: text.clone(),
-            name: name.to_owned(),
-            generation: token.generation,
-            fresh,
-        });
-        text
-    }
-
-    /// What the rail said about tokens: the ones that a session's reply brought, the ones that it no longer takes.
-    fn settle_tokens(
-        &mut self,
-        endpoint: &egress::rules::Endpoint,
-        used: &[String],
-        reply: &mut egress::Reply,
-    ) {
-        if endpoint.is_session() && (200..300).contains(&reply.status) {
-            let names: Vec<String> = self.inside.tokens.brought_by(&endpoint.name).cloned().collect();
-            for name in names {
-                let Some(token) = self.inside.tokens.take(&name, &reply.body) else { continue };
-                let value = token.value.clone();
-                let handle = self.token_handle(&name, token, true);
-                reply.body =
-                    egress::fill::replace(&reply.body, value.expose_secret().as_bytes(), handle.as_bytes());
-                self.errands.retain(|(errand, _)| *errand != name);
-            }
-        }
-        if matches!(reply.status, 401 | 403) {
-            for handle in self.token_handles.iter().filter(|handle| used.contains(&handle.name)) {
-                self.inside.tokens.reject(&handle.name, handle.generation);
-            }
-        }
-    }
-}
-
-/// Unguessable, and worth nothing in another call.
-fn new_handle() -> String {
-    format!("handle-{}", Uuid::new_v4().simple())
 }
 
 impl WasiView for State {
@@ -153,29 +83,16 @@ impl http::Host for State {
             headers: request.headers,
             body: request.body,
         };
-        let inside = self.inside.clone();
-        let fresh = |used: &[String]| {
-            self.token_handles
-                .iter()
-                .filter(|handle| used.contains(&handle.name))
-                .map(|handle| handle.fresh)
-                .next_back()
-        };
-        match inside.gate.pass(&mut self.passage, &self.handles, fresh, outgoing).await {
-            Ok(passed) => {
-                let mut reply = passed.reply;
-                self.settle_tokens(passed.endpoint, &passed.used, &mut reply);
-                let tokens = inside.tokens.veils();
-                let reply = scrubbed(reply, &inside.veils(&tokens));
-                Ok(Ok(http::Response { status: reply.status, headers: reply.headers, body: reply.body }))
+        let mut desk = self.desk.clone().try_lock_owned()?;
+        Ok(match self.aside.run(async move { desk.send(outgoing).await }).await {
+            Ok(reply) => {
+                Ok(http::Response { status: reply.status, headers: reply.headers, body: reply.body })
             }
-            Err(failure) => Ok(Err(match failure {
-                egress::Failure::Denied(why) => http::Failure::Denied(why),
-                egress::Failure::NotSent(why) => http::Failure::NotSent(why),
-                egress::Failure::MaybeSent(why) => http::Failure::MaybeSent(why),
-                egress::Failure::Limit(why) => http::Failure::Limit(why),
-            })),
-        }
+            Err(Failure::Denied(why)) => Err(http::Failure::Denied(why)),
+            Err(Failure::NotSent(why)) => Err(http::Failure::NotSent(why)),
+            Err(Failure::MaybeSent(why)) => Err(http::Failure::MaybeSent(why)),
+            Err(Failure::Limit(why)) => Err(http::Failure::Limit(why)),
+        })
     }
 }
 
@@ -187,8 +104,8 @@ impl log::Host for State {
             log::Level::Warn => tracing::Level::WARN,
             log::Level::Error => tracing::Level::ERROR,
         };
-        let tokens = self.inside.tokens.veils();
-        self.journal.write(level, &message, &fields, &self.inside.veils(&tokens));
+        let desk = self.desk.try_lock()?;
+        desk.veiled(|veils| self.journal.write(level, &message, &fields, veils));
         Ok(())
     }
 }
@@ -210,16 +127,7 @@ impl From<Problem> for vault::Problem {
 
 impl vault::Host for State {
     fn handle(&mut self, name: String) -> Result<Result<String, vault::Problem>> {
-        if let Some(handle) = self.handles.iter().find(|handle| handle.name == name) {
-            return Ok(Ok(handle.text.clone()));
-        }
-        let Some(value) = self.inside.vault.secret(&name) else {
-            return Ok(Err(vault::Problem::Unknown(name)));
-        };
-        let handle = Handle { text: new_handle(), name, value: value.clone() };
-        let text = handle.text.clone();
-        self.handles.push(handle);
-        Ok(Ok(text))
+        Ok(self.desk()?.handle(name).map_err(Into::into))
     }
 
     fn sign(&mut self, key: String, message: Vec<u8>) -> Result<Result<Vec<u8>, vault::Problem>> {
@@ -244,32 +152,11 @@ impl vault::Host for State {
 
 impl tokens::Host for State {
     async fn current(&mut self, name: String) -> Result<Result<Option<String>, vault::Problem>> {
-        // A handle of this call's own is given again while its token is taken.
-        let inside = self.inside.clone();
-        if self.errands.iter().any(|(errand, _)| *errand == name) {
-            return Ok(Ok(None));
-        }
-        match inside.tokens.ask(&name).await {
-            None => Ok(Err(vault::Problem::Unknown(name))),
-            Some(Asked::Fetch(errand)) => {
-                self.errands.push((name, errand));
-                Ok(Ok(None))
-            }
-            Some(Asked::Ready(token)) => {
-                let known =
-                    |handle: &&TokenHandle| handle.name == name && handle.generation == token.generation;
-                if let Some(handle) = self.token_handles.iter().find(known) {
-                    return Ok(Ok(Some(handle.text.clone())));
-                }
-                Ok(Ok(Some(self.token_handle(&name, token, false))))
-            }
-        }
+        Ok(self.desk()?.token(name).await.map_err(Into::into))
     }
 
     fn reject(&mut self, handle: String) -> Result<()> {
-        if let Some(handle) = self.token_handles.iter().find(|known| known.text == handle) {
-            self.inside.tokens.reject(&handle.name, handle.generation);
-        }
+        self.desk()?.reject(&handle);
         Ok(())
     }
 }

@@ -5,15 +5,18 @@
 //! - [`definition`]: the rail's file, checked · [`artifact`]: the component's bytes, digest, signature, contract
 //! - [`sandbox`]: the engine and what it is told · [`cache`]: compiled code on disk · [`registry`]: loading and hot swap
 //! - [`call`]: one attempt in a fresh instance · [`contract`]: the WIT types, and what they are here
+//! - [`host`]: what its imports do · [`desk`]: what a call has in hand · [`aside`]: work that a guest waits for
 //! - [`codes`]: what a rail's codes mean
 //! - [`egress`]: the gate that every request passes · [`vault`]: secrets · [`tokens`]: access tokens · [`journal`]: log lines
 
 pub mod artifact;
+mod aside;
 mod cache;
 mod call;
 pub mod codes;
 mod contract;
 pub mod definition;
+mod desk;
 pub mod egress;
 mod error;
 mod host;

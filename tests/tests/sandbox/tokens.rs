@@ -81,3 +81,16 @@ async fn a_session_that_brings_no_token_pays_nothing() {
     );
     assert_eq!(yard.rail.asked().len(), 1);
 }
+
+#[tokio::test]
+async fn credentials_that_a_rail_sends_back_are_not_seen_by_the_adapter() {
+    let echo = |asked: &Asked| {
+        Reply::says(400, &format!("who is {}?", asked.headers["authorization"].to_str().expect("text")))
+    };
+    let yard = Yard::with(echo).await;
+    let attempt = yard.disburse(&yard.load_with("uses_token", "").await).await;
+    assert_eq!(
+        attempt.heard,
+        Heard::Answer(Answer::NotSent { reason: "no token: who is Basic [secret]?".to_owned() })
+    );
+}

@@ -43,9 +43,7 @@ impl Carrier {
     ) -> Result<Response<Bytes>, Failure> {
         match self {
             Self::Wire(wire) => {
-                // Boxed: its poll has a small frame on the guest's stack.
-                Box::pin(wire.exchange(&endpoint.target, request, response_bytes_max, trail, send_before))
-                    .await
+                wire.exchange(&endpoint.target, request, response_bytes_max, trail, send_before).await
             }
             Self::Script(script) => {
                 may_start(send_before)?;

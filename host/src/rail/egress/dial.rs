@@ -16,7 +16,6 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
@@ -70,23 +69,10 @@ pub(super) struct Connection {
     pub used: bool,
 }
 
-/// Ends with the call that waits for it.
-struct Dialling(JoinHandle<Result<Connection, Failure>>);
-
-impl Drop for Dialling {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 impl Dialer {
-    /// In a task of its own: the stack that TLS takes is not the guest's, of which thousands may wait at a time.
-    pub(super) async fn dial(self: &Arc<Self>, target: &Arc<Target>) -> Result<Connection, Failure> {
-        let (dialer, to) = (self.clone(), target.clone());
-        let mut dialling = Dialling(tokio::spawn(async move { dialer.connect(&to).await }));
-        match timeout(self.timeout, &mut dialling.0).await {
-            Ok(Ok(connected)) => connected,
-            Ok(Err(error)) => Err(Failure::Unreachable(format!("{}: {error}", target.host))),
+    pub(super) async fn dial(&self, target: &Target) -> Result<Connection, Failure> {
+        match timeout(self.timeout, self.connect(target)).await {
+            Ok(connected) => connected,
             Err(_) => {
                 let ms = self.timeout.as_millis();
                 Err(Failure::Unreachable(format!("no connection to {} within {ms} ms", target.host)))

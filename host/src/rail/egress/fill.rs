@@ -26,8 +26,12 @@ pub(crate) fn fill(
     headers: &[(String, String)],
     body: &[u8],
 ) -> Result<Filled, String> {
-    let mut filled =
-        Filled { headers: Vec::with_capacity(headers.len()), body: body.to_vec(), used: Vec::new() };
+    let mut filled = Filled {
+        headers: Vec::with_capacity(headers.len()),
+        body: body.to_vec(),
+        used: Vec::new(),
+        composed: Vec::new(),
+    };
     for (name, value) in headers {
         let within: Vec<&Handle> = handles.iter().filter(|handle| value.contains(&handle.text)).collect();
         let place = Place::Header(name.to_ascii_lowercase());
@@ -44,7 +48,9 @@ pub(crate) fn fill(
         }
         let basic = |handle: &&&Handle| encoding(endpoint, handle, &place) == Some(SecretEncoding::Basic);
         if within.iter().any(|handle| basic(&handle)) {
-            value = format!("Basic {}", STANDARD.encode(&value["Basic ".len()..]));
+            let encoded = STANDARD.encode(&value["Basic ".len()..]);
+            value = format!("Basic {encoded}");
+            filled.composed.push(encoded.into());
         }
         filled.headers.push((name.clone(), value));
     }
@@ -70,6 +76,8 @@ pub(crate) struct Filled {
     pub body: Vec<u8>,
     /// Names of the secrets and tokens that it carries.
     pub used: Vec<String>,
+    /// Texts in which secrets are no longer to be found as they are.
+    pub composed: Vec<SecretString>,
 }
 
 fn encoding(endpoint: &Endpoint, handle: &Handle, place: &Place) -> Option<SecretEncoding> {
@@ -221,6 +229,7 @@ mod tests {
         assert_eq!(filled.headers[2].1, "b");
         assert_eq!(filled.body, br#"{"pin": "12\"34", "x": 1}"#);
         assert_eq!(filled.used, ["api-key", "user", "password", "pin"]);
+        assert_eq!(filled.headers[1].1, format!("Basic {}", filled.composed[0].expose_secret()));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Request, Response};
+use secrecy::SecretString;
 use url::Url;
 
 use super::carrier::Carrier;
@@ -119,7 +120,7 @@ impl Passage {
 }
 
 impl Gate {
-    /// Sends one request. Answers with the endpoint it went to, the names of the secrets it carried, and the raw reply.
+    /// Sends one request. Answers with the endpoint it went to, the secrets it carried, and the raw reply.
     pub(crate) async fn pass(
         &self,
         passage: &mut Passage,
@@ -127,7 +128,7 @@ impl Gate {
         token_is_fresh: impl Fn(&[String]) -> Option<bool>,
         outgoing: Outgoing,
     ) -> Result<Passed<'_>, Failure> {
-        let (endpoint, request, used) = match self.admit(passage, handles, &outgoing) {
+        let Admitted { endpoint, request, used, composed } = match self.admit(passage, handles, &outgoing) {
             Ok(admitted) => admitted,
             Err(Refused::Rule(why)) => return Err(passage.deny(why)),
             Err(Refused::Limit(why)) => return Err(Failure::Limit(why)),
@@ -149,7 +150,7 @@ impl Gate {
                     sent.whole = true;
                     sent.retry_after_seconds = retry_after(&reply);
                 }
-                Ok(Passed { endpoint, used, reply: self.readable(reply)? })
+                Ok(Passed { endpoint, used, composed, reply: self.readable(reply)? })
             }
             Err(wire::Failure::Denied(why)) => Err(passage.deny(why)),
             Err(wire::Failure::Unreachable(why)) => Err(Failure::NotSent(why)),
@@ -166,7 +167,7 @@ impl Gate {
         passage: &Passage,
         handles: &[Handle],
         outgoing: &Outgoing,
-    ) -> Result<(&Endpoint, Request<Bytes>, Vec<String>), Refused> {
+    ) -> Result<Admitted<'_>, Refused> {
         let Some(instruction) = &passage.instruction else {
             return Err(Refused::Rule("nothing may be sent while an adapter describes itself".to_owned()));
         };
@@ -202,7 +203,7 @@ impl Gate {
         let filled =
             fill::fill(endpoint, handles, &outgoing.headers, &outgoing.body).map_err(Refused::Rule)?;
         let request = request(endpoint, &url, filled.headers, filled.body).map_err(Refused::Rule)?;
-        Ok((endpoint, request, filled.used))
+        Ok(Admitted { endpoint, request, used: filled.used, composed: filled.composed })
     }
 
     fn readable(&self, reply: Response<Bytes>) -> Result<Reply, Failure> {
@@ -225,9 +226,19 @@ impl Gate {
     }
 }
 
+struct Admitted<'g> {
+    endpoint: &'g Endpoint,
+    request: Request<Bytes>,
+    used: Vec<String>,
+    composed: Vec<SecretString>,
+}
+
 pub(crate) struct Passed<'g> {
     pub endpoint: &'g Endpoint,
+    /// The names of the secrets it carried.
     pub used: Vec<String>,
+    /// What was put together from them.
+    pub composed: Vec<SecretString>,
     pub reply: Reply,
 }
 

@@ -1,7 +1,5 @@
 //! Which requests may leave. Pure functions over a rail's endpoints.
 
-use std::sync::Arc;
-
 use serde::Deserialize;
 use url::{Host, Url};
 
@@ -105,7 +103,7 @@ pub enum Segment {
 pub struct Endpoint {
     pub name: String,
     pub method: String,
-    pub target: Arc<Target>,
+    pub target: Target,
     pub class: Class,
     key: Vec<KeyPlace>,
     amount: Option<Place>,
@@ -149,7 +147,7 @@ impl Endpoint {
         Ok(Self {
             name: file.name.clone(),
             method: file.method.clone(),
-            target: Arc::new(Target::read(&file.url).map_err(wrong)?),
+            target: Target::read(&file.url).map_err(wrong)?,
             class: file.class,
             key: file.key.clone(),
             amount: file.amount.clone(),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -23,7 +23,7 @@ const KEPT_MAX: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Wire {
-    dialer: Arc<Dialer>,
+    dialer: Dialer,
     timeouts: Timeouts,
     idle: Mutex<HashMap<(String, u16), Vec<Connection>>>,
 }
@@ -41,13 +41,13 @@ pub(crate) enum Failure {
 
 impl Wire {
     pub(crate) fn new(dialer: Dialer, timeouts: Timeouts) -> Self {
-        Self { dialer: Arc::new(dialer), timeouts, idle: Mutex::default() }
+        Self { dialer, timeouts, idle: Mutex::default() }
     }
 
     /// Sends a request and reads the whole reply. Nothing begins to leave after `send_before`.
     pub(crate) async fn exchange(
         &self,
-        target: &Arc<Target>,
+        target: &Target,
         request: Request<Bytes>,
         response_bytes_max: usize,
         trail: &Trail,
