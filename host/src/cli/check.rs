@@ -19,7 +19,7 @@ pub(super) async fn run(session: &Session) -> anyhow::Result<ExitCode> {
         false => None,
     };
     let loaded: Vec<_> =
-        rails.iter().flat_map(Rails::iter).map(|rail| (rail.name.clone(), rail.current())).collect();
+        rails.iter().flat_map(Rails::all).map(|rail| (rail.name.clone(), rail.current())).collect();
     migrate::verify(session.database()).await?;
     if session.json {
         let rails: Vec<_> = loaded

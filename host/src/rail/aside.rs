@@ -13,12 +13,17 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(super) struct Aside(Arc<Mutex<Option<Work>>>);
 
 impl Aside {
-    /// Hands over work and waits for its result. To be awaited within [`beside`](Self::beside).
-    pub(super) async fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+    /// Hands over work and waits for its result. To be awaited within [`beside`](Self::beside). The work is built there too,
+    /// so that not even its size is felt here.
+    pub(super) async fn run<W, T>(&self, work: impl FnOnce() -> W + Send + 'static) -> T
+    where
+        W: Future<Output = T> + Send,
+        T: Send + 'static,
+    {
         let result = Arc::new(Mutex::new(None));
         let done = result.clone();
         *self.slot() = Some(Box::pin(async move {
-            let value = work.await;
+            let value = Box::pin(work()).await;
             *done.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
         }));
         // Nobody has to wake us: the guest is polled as soon as its work is done.
@@ -81,8 +86,8 @@ mod tests {
     async fn a_guest_gets_the_results_of_its_work_in_order() {
         let aside = Aside::default();
         let heard = aside.beside(async {
-            let first = aside.run(async { 1 }).await;
-            let second = aside.run(async {
+            let first = aside.run(async || 1).await;
+            let second = aside.run(async || {
                 yield_now().await;
                 2
             });
@@ -95,7 +100,7 @@ mod tests {
     async fn work_ends_with_the_guest_that_waits_for_it() {
         let aside = Aside::default();
         let (alive, mut gone) = oneshot::channel::<()>();
-        let waiting = aside.beside(aside.run(async move {
+        let waiting = aside.beside(aside.run(async move || {
             let _alive = alive;
             std::future::pending::<()>().await;
         }));

@@ -320,6 +320,13 @@ impl Definition {
         self.folder.join(relative)
     }
 
+    /// The files besides this one that decide what is loaded: component and signature.
+    pub(super) fn refers_to(&self) -> Vec<PathBuf> {
+        let component = self.path(Path::new(&self.file.component));
+        let signature = self.file.signature.as_ref().map(|signature| self.path(&signature.file));
+        std::iter::once(component).chain(signature).collect()
+    }
+
     /// Follows a reference. The value is never part of a message.
     pub(super) fn read(&self, key: &str, source: &Source) -> Result<SecretString, LoadError> {
         let problem = |problem: String| LoadError::Definition {

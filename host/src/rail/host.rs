@@ -84,7 +84,7 @@ impl http::Host for State {
             body: request.body,
         };
         let mut desk = self.desk.clone().try_lock_owned()?;
-        Ok(match self.aside.run(async move { desk.send(outgoing).await }).await {
+        Ok(match self.aside.run(async move || desk.send(outgoing).await).await {
             Ok(reply) => {
                 Ok(http::Response { status: reply.status, headers: reply.headers, body: reply.body })
             }

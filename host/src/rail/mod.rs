@@ -3,7 +3,7 @@
 //! In the order in which an adapter meets them:
 //!
 //! - [`definition`]: the rail's file, checked · [`artifact`]: the component's bytes, digest, signature, contract
-//! - [`sandbox`]: the engine and what it is told · [`cache`]: compiled code on disk · [`registry`]: loading and hot swap
+//! - [`sandbox`]: the engine and what it is told · [`cache`]: compiled code on disk · [`registry`]: loading and hot swap · [`watch`]: on a changed file
 //! - [`call`]: one attempt in a fresh instance · [`contract`]: the WIT types, and what they are here
 //! - [`host`]: what its imports do · [`desk`]: what a call has in hand · [`aside`]: work that a guest waits for
 //! - [`codes`]: what a rail's codes mean
@@ -26,6 +26,7 @@ mod registry;
 pub mod sandbox;
 mod tokens;
 mod vault;
+mod watch;
 
 pub use call::{Answer, Attempt, Code, Description, Heard, Need, Task};
 pub use egress::{Exchange, Left, Script, Scripted, Witness};

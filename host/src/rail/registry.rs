@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use arc_swap::ArcSwap;
 
@@ -227,14 +227,14 @@ impl Rail {
 /// All rails of a folder of rail files.
 #[derive(Debug)]
 pub struct Rails {
-    folder: PathBuf,
-    rails: BTreeMap<String, Slot>,
+    pub(super) folder: PathBuf,
+    slots: RwLock<BTreeMap<String, Slot>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Slot {
     rail: Arc<Rail>,
-    /// Of the rail's file and everything it refers to, as last tried.
+    /// Of the rail's file and everything it refers to, as loaded.
     seen: Digest,
 }
 
@@ -256,30 +256,40 @@ pub enum Reloaded {
 impl Rails {
     /// Loads every rail of a folder; the first that fails stops the start.
     pub async fn load(sandbox: &Sandbox, folder: &Path) -> Result<Self, LoadError> {
-        let mut rails = BTreeMap::new();
+        let mut slots = BTreeMap::new();
         for path in files(folder)? {
             let definition = Definition::load(&path)?;
             let seen = fingerprint(&path, &definition);
             let loaded = Loaded::load(sandbox, &definition).await.map_err(|error| in_file(&path, error))?;
             let rail = Arc::new(Rail::new(&definition.name, loaded));
-            rails.insert(definition.name, Slot { rail, seen });
+            slots.insert(definition.name, Slot { rail, seen });
         }
-        Ok(Self { folder: folder.to_owned(), rails })
+        Ok(Self { folder: folder.to_owned(), slots: RwLock::new(slots) })
     }
 
-    pub fn get(&self, name: &str) -> Option<&Arc<Rail>> {
-        self.rails.get(name).map(|slot| &slot.rail)
+    pub fn get(&self, name: &str) -> Option<Arc<Rail>> {
+        self.slot(name).map(|slot| slot.rail)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Rail>> {
-        self.rails.values().map(|slot| &slot.rail)
+    /// By name.
+    pub fn all(&self) -> Vec<Arc<Rail>> {
+        self.slots
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .map(|slot| slot.rail.clone())
+            .collect()
+    }
+
+    fn slot(&self, name: &str) -> Option<Slot> {
+        self.slots.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
     /// Looks at all files again and swaps in what changed. New calls go to the new component, calls in flight finish on the
     /// old one; a bad one changes nothing.
-    pub async fn reload(&mut self, sandbox: &Sandbox) -> Result<BTreeMap<String, Reloaded>, LoadError> {
+    pub async fn reload(&self, sandbox: &Sandbox) -> Result<BTreeMap<String, Reloaded>, LoadError> {
         let mut report: BTreeMap<String, Reloaded> =
-            self.rails.keys().map(|name| (name.clone(), Reloaded::Missing)).collect();
+            self.all().iter().map(|rail| (rail.name.clone(), Reloaded::Missing)).collect();
         for path in files(&self.folder)? {
             let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
             let done = match Definition::load(&path) {
@@ -291,9 +301,9 @@ impl Rails {
         Ok(report)
     }
 
-    async fn renew(&mut self, sandbox: &Sandbox, path: &Path, definition: Definition) -> Reloaded {
+    async fn renew(&self, sandbox: &Sandbox, path: &Path, definition: Definition) -> Reloaded {
         let seen = fingerprint(path, &definition);
-        let slot = self.rails.get_mut(&definition.name);
+        let slot = self.slot(&definition.name);
         if slot.as_ref().is_some_and(|slot| slot.seen == seen) {
             return Reloaded::Unchanged;
         }
@@ -302,19 +312,17 @@ impl Rails {
             Err(error) => return Reloaded::Refused(in_file(path, error)),
         };
         let to = loaded.digest;
-        match slot {
+        let (rail, done) = match slot {
             Some(slot) => {
                 let from = slot.rail.current().digest;
                 slot.rail.swap(loaded);
-                slot.seen = seen;
-                Reloaded::Swapped { from, to }
+                (slot.rail, Reloaded::Swapped { from, to })
             }
-            None => {
-                let rail = Arc::new(Rail::new(&definition.name, loaded));
-                self.rails.insert(definition.name, Slot { rail, seen });
-                Reloaded::Added(to)
-            }
-        }
+            None => (Arc::new(Rail::new(&definition.name, loaded)), Reloaded::Added(to)),
+        };
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        slots.insert(definition.name, Slot { rail, seen });
+        done
     }
 }
 
@@ -325,7 +333,7 @@ fn in_file(path: &Path, error: LoadError) -> LoadError {
     }
 }
 
-fn files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
+pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
     let unreadable = |error| LoadError::Unreadable { path: folder.to_owned(), error };
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(unreadable)? {
@@ -341,10 +349,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
 /// Changes when the rail's file, its component or its signature does.
 fn fingerprint(path: &Path, definition: &Definition) -> Digest {
     let mut all = fs::read(path).unwrap_or_default();
-    let signature = definition.file.signature.as_ref().map(|signature| definition.path(&signature.file));
-    for referred in
-        [Some(definition.path(Path::new(&definition.file.component))), signature].into_iter().flatten()
-    {
+    for referred in definition.refers_to() {
         let bytes = fs::read(&referred).unwrap_or_default();
         all.extend_from_slice(Digest::of(&bytes).as_bytes());
     }

@@ -23,7 +23,7 @@ use super::limits::{INSTANCES_MAX, MEMORIES_MAX, MEMORY_MIB_MAX, TABLE_ELEMENTS_
 /// The unit in which processor time of guests is counted.
 pub(super) const TICK: Duration = Duration::from_millis(10);
 
-/// Calls at a time, where nothing else is asked for. A parked call costs about 60 KiB.
+/// Calls at a time, where nothing else is asked for. A parked call costs about 80 KiB.
 pub const CALLS_DEFAULT: usize = 1_000;
 /// What one instance takes of the kernel's limit on mappings, measured, and what the rest of the process may need.
 const MAPPINGS_PER_CALL: usize = 6;

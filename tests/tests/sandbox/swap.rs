@@ -3,6 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use harness::yard::{Yard, guest, instruction};
 use railhost::rail::artifact::Digest;
@@ -25,8 +26,8 @@ async fn under_load_every_call_is_answered_and_says_by_whom() {
     let yard = Arc::new(Yard::new().await);
     let (old, new) = (guest("pays_and_tells"), guest("keeps_state"));
     write(&yard, &old);
-    let mut rails = Rails::load(&yard.sandbox, &yard.path("rails")).await.expect("they load");
-    let rail = rails.get("one").expect("it is there").clone();
+    let rails = Rails::load(&yard.sandbox, &yard.path("rails")).await.expect("they load");
+    let rail = rails.get("one").expect("it is there");
     let (stop, by_old, by_new) =
         (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let callers: Vec<_> = (0..8)
@@ -81,7 +82,7 @@ async fn a_bad_component_changes_nothing_and_is_reported() {
     let yard = Yard::new().await;
     let old = guest("pays_and_tells");
     write(&yard, &old);
-    let mut rails = Rails::load(&yard.sandbox, &yard.path("rails")).await.expect("they load");
+    let rails = Rails::load(&yard.sandbox, &yard.path("rails")).await.expect("they load");
     assert!(matches!(rails.reload(&yard.sandbox).await.expect("a report")["one"], Reloaded::Unchanged));
     let whole = guest("keeps_state");
     for bad in [&whole[..1000], b"not even wasm"] {
@@ -98,4 +99,38 @@ async fn a_bad_component_changes_nothing_and_is_reported() {
     fs::remove_file(yard.path("rails").join("one.toml")).expect("removed");
     assert!(matches!(rails.reload(&yard.sandbox).await.expect("a report")["one"], Reloaded::Missing));
     assert_eq!(rails.get("one").expect("still there").current().digest, Digest::of(&old));
+}
+
+#[tokio::test]
+async fn a_changed_file_is_noticed_and_a_signal_too() {
+    let yard = Yard::new().await;
+    let (old, new) = (guest("pays_and_tells"), guest("keeps_state"));
+    write(&yard, &old);
+    let rails = Rails::load(&yard.sandbox, &yard.path("rails")).await.expect("they load");
+    let speaks = async |component: &[u8]| {
+        while rails.get("one").expect("it is there").current().digest != Digest::of(component) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let often = Duration::from_millis(20);
+    tokio::select! {
+        ended = rails.watch(&yard.sandbox, often) => panic!("{ended:?}"),
+        () = async {
+            write(&yard, b"not even wasm");
+            tokio::time::sleep(4 * often).await;
+            assert_eq!(rails.get("one").expect("it is there").current().digest, Digest::of(&old));
+            write(&yard, &new);
+            speaks(&new).await;
+        } => {}
+    }
+    tokio::select! {
+        ended = rails.watch(&yard.sandbox, Duration::from_secs(3600)) => panic!("{ended:?}"),
+        () = async {
+            tokio::task::yield_now().await;
+            write(&yard, &old);
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::HUP)
+                .expect("sent");
+            speaks(&old).await;
+        } => {}
+    }
 }

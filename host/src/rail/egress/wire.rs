@@ -56,7 +56,7 @@ impl Wire {
         let (parts, body) = request.into_parts();
         let mut connection = match self.kept(target) {
             Some(connection) => connection,
-            None => self.dialer.dial(target).await?,
+            None => self.dial(target).await?,
         };
         loop {
             may_start(send_before)?;
@@ -75,7 +75,7 @@ impl Wire {
                 // The server had closed a connection that we kept: not a byte went out, another one may carry it.
                 Ok(Err(_)) if !wrote && connection.used => {
                     trail.hand_back();
-                    connection = self.dialer.dial(target).await?;
+                    connection = self.dial(target).await?;
                 }
                 Ok(Err(error)) => {
                     if !wrote {
@@ -91,6 +91,11 @@ impl Wire {
                 }
             }
         }
+    }
+
+    /// Boxed: what a handshake needs is not kept for as long as the reply takes.
+    async fn dial(&self, target: &Target) -> Result<Connection, Failure> {
+        Box::pin(self.dialer.dial(target)).await
     }
 
     async fn read(&self, reply: Response<Incoming>, bytes_max: usize) -> Result<Response<Bytes>, Failure> {

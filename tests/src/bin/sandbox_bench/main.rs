@@ -108,10 +108,19 @@ async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
     (done, started.elapsed())
 }
 
-/// Memory that this process holds, in KiB.
+/// Memory that this process has mapped and present, in KiB. A page that is mapped often counts often.
 fn resident_kib() -> usize {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    memory_kib("Rss:")
+}
+
+/// The part of it that is there once for several mappings.
+fn shared_kib() -> usize {
+    memory_kib("Shared_Clean:") + memory_kib("Shared_Dirty:")
+}
+
+fn memory_kib(what: &str) -> usize {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(what));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 

@@ -10,7 +10,7 @@ use harness::yard::{Yard, guest, instruction};
 use railhost::rail::definition::Definition;
 use railhost::rail::{Loaded, Options, Sandbox, Task};
 
-use super::{resident_kib, row};
+use super::{resident_kib, row, shared_kib};
 
 /// Accepts connections and does nothing with them, until its parent is gone.
 pub(crate) fn silent_rail() -> Result<()> {
@@ -65,7 +65,7 @@ pub(crate) fn run(calls: usize) -> Result<()> {
             load(&sandbox, &rail, "timeouts = { call_ms = 300000, first_byte_ms = 300000 }").await?,
         );
         let sandbox = std::sync::Arc::new(sandbox);
-        let before = resident_kib();
+        let (before, shared_before) = (resident_kib(), shared_kib());
         let tasks: Vec<_> = (0..calls)
             .map(|_| {
                 let (loaded, sandbox) = (loaded.clone(), sandbox.clone());
@@ -77,13 +77,17 @@ pub(crate) fn run(calls: usize) -> Result<()> {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         tokio::time::sleep(Duration::from_secs(3)).await;
-        let each = (resident_kib() - before) as f64 / calls as f64;
+        let each = |kib: usize| kib as f64 / calls as f64;
+        let (resident, shared) = (each(resident_kib() - before), each(shared_kib() - shared_before));
         for task in tasks {
             task.abort();
         }
         row(
             &format!("resident memory per call parked in HTTP, {calls} in flight"),
-            &format!("{each:.0} KiB"),
+            &format!(
+                "{:.0} KiB of its own, and {shared:.0} KiB of the adapter's image that all calls share",
+                resident - shared
+            ),
             "–",
             "–",
             "≤ 80 KiB",

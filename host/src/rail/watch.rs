@@ -1,0 +1,77 @@
+//! Notices that a rail's file, component or signature changed, and swaps in what is new.
+
+use std::convert::Infallible;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use super::definition::Definition;
+use super::error::LoadError;
+use super::registry::{Rails, Reloaded, files};
+use super::sandbox::Sandbox;
+
+impl Rails {
+    /// Looks for changes again and again, and at once on SIGHUP, for as long as it is polled.
+    pub async fn watch(&self, sandbox: &Sandbox, every: Duration) -> io::Result<Infallible> {
+        let mut hangup = signal(SignalKind::hangup())?;
+        let mut known = stamps(&self.folder).await?;
+        loop {
+            let asked = tokio::select! {
+                _ = hangup.recv() => true,
+                () = sleep(every) => false,
+            };
+            // Taken before the files are read: one that is still being written differs at the next look.
+            let now = stamps(&self.folder).await?;
+            if asked || now != known {
+                known = now;
+                report(self.reload(sandbox).await);
+            }
+        }
+    }
+}
+
+type Stamps = Vec<(PathBuf, Option<(SystemTime, u64)>)>;
+
+/// Of every rail's file and what it refers to: when it was written, and how long it is.
+async fn stamps(folder: &Path) -> io::Result<Stamps> {
+    let folder = folder.to_owned();
+    let look = move || {
+        let mut paths = files(&folder).unwrap_or_default();
+        for path in paths.clone() {
+            paths.extend(Definition::load(&path).iter().flat_map(Definition::refers_to));
+        }
+        let stamp = |path: &Path| {
+            let found = path.metadata().ok()?;
+            Some((found.modified().ok()?, found.len()))
+        };
+        paths.into_iter().map(|path| (path.clone(), stamp(&path))).collect()
+    };
+    Ok(spawn_blocking(look).await?)
+}
+
+fn report(reloaded: Result<std::collections::BTreeMap<String, Reloaded>, LoadError>) {
+    let rails = match reloaded {
+        Ok(rails) => rails,
+        Err(error) => {
+            tracing::error!(%error, "rails cannot be read again; all go on as they are: {error}");
+            return;
+        }
+    };
+    for (rail, done) in rails {
+        match done {
+            Reloaded::Unchanged => {}
+            Reloaded::Swapped { from, to } => {
+                tracing::info!(rail, %from, %to, "{rail}: component {to} takes over from {from}");
+            }
+            Reloaded::Added(digest) => tracing::info!(rail, %digest, "{rail}: new, component {digest}"),
+            Reloaded::Missing => tracing::warn!(rail, "{rail}: its file is gone; it goes on as it is"),
+            Reloaded::Refused(error) => {
+                tracing::error!(rail, %error, "{rail}: refused, it goes on as it is: {error}");
+            }
+        }
+    }
+}
