@@ -1,0 +1,143 @@
+//! What an attempt means. Pure functions of what the adapter said, what the gate saw and what the rail's code table says;
+//! no I/O, no clock.
+//!
+//! - [`seen`]: what the gate saw, in the words of the decision · [`disburse`]: after a request to pay
+//! - [`query`]: after a question about one
+
+mod disburse;
+mod query;
+mod seen;
+
+pub use disburse::disburse;
+pub use query::query;
+
+use crate::rail::{Code, Heard};
+
+/// What is known of a payment after an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// The rail paid.
+    Success,
+    /// The rail has it and will say more. It is never sent again.
+    Pending,
+    /// It may have moved: ask before anything else.
+    Unknown,
+    /// The rail does not know it. What that permits is for its history to say.
+    NotFound,
+    /// It did not move, and may be sent again under the same key.
+    Retryable,
+    /// The same, once something of ours is in order: float, credentials, configuration.
+    Hold,
+    /// It did not move and never will.
+    Terminal,
+    /// The rail's last word, for a reason that a person should look at.
+    TerminalReview,
+}
+
+/// An attempt, judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    pub class: Class,
+    pub error_code: Option<ErrorCode>,
+    pub rail_code: Option<String>,
+    pub rail_reference: Option<String>,
+    /// For people.
+    pub message: Option<String>,
+    /// Nothing more is to be disbursed on this rail for now.
+    pub opens_breaker: bool,
+    /// The rail asked for this pause.
+    pub retry_after_seconds: Option<u32>,
+}
+
+/// Why an attempt is not a success: part of the contract with whoever reads the history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorCode {
+    /// The guard or the adapter's `validate` found the payment wrong.
+    InvalidPayload,
+    /// The adapter refused it before anything left.
+    RefusedLocally,
+    RailDeclined,
+    RailPending,
+    OutcomeUnknown,
+    NotSent,
+    /// Credentials, route or float: ours to mend.
+    OnHold,
+    NotFound,
+    /// A question brought nothing new.
+    QueryFailed,
+    /// The adapter claims what the gate knows to be untrue.
+    AdapterLied,
+    /// The sandbox had no place for the call.
+    HostBusy,
+}
+
+impl ErrorCode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InvalidPayload => "INVALID_PAYLOAD",
+            Self::RefusedLocally => "REFUSED_LOCALLY",
+            Self::RailDeclined => "RAIL_DECLINED",
+            Self::RailPending => "RAIL_PENDING",
+            Self::OutcomeUnknown => "OUTCOME_UNKNOWN",
+            Self::NotSent => "NOT_SENT",
+            Self::OnHold => "ON_HOLD",
+            Self::NotFound => "NOT_FOUND",
+            Self::QueryFailed => "QUERY_FAILED",
+            Self::AdapterLied => "ADAPTER_LIED",
+            Self::HostBusy => "HOST_BUSY",
+        }
+    }
+}
+
+impl Decision {
+    fn new(class: Class, error_code: ErrorCode) -> Self {
+        Self {
+            class,
+            error_code: Some(error_code),
+            rail_code: None,
+            rail_reference: None,
+            message: None,
+            opens_breaker: class == Class::Hold,
+            retry_after_seconds: None,
+        }
+    }
+
+    fn success(reference: &str, code: &Option<Code>) -> Self {
+        Self {
+            class: Class::Success,
+            error_code: None,
+            rail_code: value(code),
+            rail_reference: Some(reference.to_owned()),
+            message: None,
+            opens_breaker: false,
+            retry_after_seconds: None,
+        }
+    }
+
+    fn saying(self, message: impl Into<String>) -> Self {
+        Self { message: Some(message.into()), ..self }
+    }
+
+    fn with_code(self, code: &Option<Code>) -> Self {
+        Self { rail_code: value(code), ..self }
+    }
+
+    fn with_reference(self, reference: &Option<String>) -> Self {
+        Self { rail_reference: reference.clone(), ..self }
+    }
+
+    fn opening_the_breaker(self) -> Self {
+        Self { opens_breaker: true, ..self }
+    }
+}
+
+fn value(code: &Option<Code>) -> Option<String> {
+    code.as_ref().map(|code| code.value.clone())
+}
+
+/// The adapter says something that the gate knows to be untrue.
+fn lie(heard: &Heard) -> Decision {
+    Decision::new(Class::Unknown, ErrorCode::AdapterLied)
+        .saying(format!("nothing left, yet the adapter says {heard:?}"))
+        .opening_the_breaker()
+}
