@@ -7,6 +7,7 @@ use std::process::Output;
 use std::time::{Duration, Instant};
 
 use harness::{Db, Pg, Role, railhost};
+use railhost::outbox::complete::{Completion, MoneyMoved, Outcome, State};
 use railhost::outbox::lease::Executor;
 use serde_json::Value;
 
@@ -280,6 +281,45 @@ async fn an_absent_or_empty_database_exits_69_and_check_passes_after_migrate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_open_outcome_is_resolved_with_evidence_and_then_reissued_once() {
+    let db = Db::fresh(Pg::V18).await;
+    let place = Place::new(&db.url());
+    let enqueue = ["enqueue", "--participant", "acme", "--rail", "mock", "--payload", "{}", "--instruction"];
+    let id =
+        place.json(&[&enqueue[..], &["inv-1"]].concat())["outbox_id"].as_str().expect("an id").to_owned();
+    let executor = Executor::new(&db.database(), "worker", 1);
+    let lease = executor.claim_any(1, 45.0).await.expect("claimed").remove(0);
+    let outcome = Outcome {
+        money_moved: Some(MoneyMoved::Unknown),
+        error_code: Some("OUTCOME_UNKNOWN".to_owned()),
+        ..Outcome::new(State::Failed)
+    };
+    executor.complete(&Completion { held: lease.held(), outcome }).await.expect("completed");
+
+    let reissue = ["reissue", &id, "--instruction", "inv-1-again", "--why", "it failed"];
+    let early = place.run(&reissue);
+    assert_eq!(early.status.code(), Some(77), "the money may have moved: {}", text(&early.stderr));
+    let resolve =
+        ["resolve", &id, "--money-moved", "no", "--evidence", "statement of 3 May", "--why", "asked"];
+    assert_eq!(place.json(&resolve)["money_moved"], false);
+    assert_eq!(place.run(&resolve).status.code(), Some(77), "a finding is made once");
+    let again = place.json(&reissue);
+    assert_eq!(again["sequence_id"], 2);
+    assert_eq!(place.json(&reissue), again, "the same call has the same answer");
+    let other = place.run(&["reissue", &id, "--instruction", "inv-1-third", "--why", "once more"]);
+    assert_eq!(other.status.code(), Some(77), "{}", text(&other.stderr));
+
+    let waiting = place.json(&[&enqueue[..], &["inv-2"]].concat());
+    assert_eq!(
+        place.json(&["order", "acme", "strict", "--why", "their ledger needs it"])["payments_moved"],
+        1
+    );
+    let leased = executor.claim_any(10, 45.0).await.expect("claimed");
+    assert_eq!(leased.len(), 1, "the later one waits");
+    assert_ne!(leased[0].outbox_id.to_string(), waiting["outbox_id"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn retention_exports_a_month_before_it_goes_and_says_what_stays() {
     let db = Db::fresh(Pg::V15).await;
     let place = Place::new(&db.url());
@@ -296,7 +336,6 @@ async fn retention_exports_a_month_before_it_goes_and_says_what_stays() {
     ]);
     let executor = Executor::new(&db.database(), "worker", 1);
     let lease = executor.claim_any(1, 45.0).await.expect("claimed").remove(0);
-    use railhost::outbox::complete::{Completion, Outcome, State};
     executor
         .complete(&Completion { held: lease.held(), outcome: Outcome::new(State::Dispatched) })
         .await

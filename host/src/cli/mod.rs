@@ -10,6 +10,7 @@ mod plugin;
 mod print;
 mod retention;
 mod session;
+mod settle;
 mod show;
 
 use std::path::PathBuf;
@@ -46,6 +47,7 @@ const EXAMPLES: &str = "Examples:
   railhost --dev status                           what waits, what is leased, what is parked
   railhost --dev timeline 0198c5a2-...            where is this payment?
   railhost --dev pause mock --by ada --why 'float is low'
+  railhost --dev resolve 0198c5a2-... --money-moved no --evidence 'statement of 3 May' --by ada --why 'asked the rail'
 
 Exit codes: 0 done, 3 gaps found, 64 wrong arguments or configuration, 65 some lines refused,
 66 no such payment, 69 PostgreSQL not available or not migrated, 77 refused as things stand, 1 anything else.";
@@ -72,6 +74,12 @@ enum Command {
     Suspend(operate::Participant),
     /// End a suspension.
     Reinstate(operate::Participant),
+    /// Dispatch a participant's payments one after the other, or side by side.
+    Order(operate::Order),
+    /// Put a new payment in the place of one that failed without moving money.
+    Reissue(settle::Reissue),
+    /// Record what was found out about a payment whose outcome the rail left open.
+    Resolve(settle::Resolve),
     /// Create months of history ahead; export, detach and drop the ones past their time.
     Retention(retention::Run),
     /// Check configuration, adapters, database and schema without changing anything and without calling a rail.
@@ -129,6 +137,9 @@ impl Session {
             Command::Resume(rail) => rail.resume(self).await,
             Command::Suspend(participant) => participant.suspend(self).await,
             Command::Reinstate(participant) => participant.reinstate(self).await,
+            Command::Order(order) => order.run(self).await,
+            Command::Reissue(reissue) => reissue.run(self).await,
+            Command::Resolve(resolve) => resolve.run(self).await,
             Command::Retention(retention) => retention.run(self).await,
             Command::Check => check::run(self).await,
             Command::Plugin(_) => unreachable!("it needs no database and was answered before"),

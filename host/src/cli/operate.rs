@@ -1,6 +1,6 @@
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use railhost::outbox::operate::{Operator, Reason};
 use serde_json::json;
@@ -49,6 +49,33 @@ impl Participant {
         let operator = Operator::new(session.database());
         operator.reinstate_participant(&self.participant, &self.signature.into()).await?;
         done(session, "reinstated", &self.participant, move_parked(&operator).await?)
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Order {
+    /// The participant's id.
+    participant: String,
+    order: Kind,
+    #[command(flatten)]
+    signature: Signature,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// A later payment waits for the verdict of the earlier one.
+    Strict,
+    /// Payments are dispatched as they fall due.
+    Parallel,
+}
+
+impl Order {
+    pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
+        let operator = Operator::new(session.database());
+        let strict = self.order == Kind::Strict;
+        operator.order_strictly(&self.participant, strict, &self.signature.into()).await?;
+        let act = if strict { "ordered strictly" } else { "dispatched in parallel" };
+        done(session, act, &self.participant, move_parked(&operator).await?)
     }
 }
 
