@@ -11,7 +11,7 @@ const INSTRUCTION: &str = r#"{"key":"5f2b1d1c8f7ec1a04d2f0c8f6f0e6f8d7a7b6c5d4e3
 
 fn main() -> Result<()> {
     let component = env::args().nth(1).context("the plugin's path is missing")?;
-    let manifest = Manifest::new([Wasm::file(component)]);
+    let manifest = Manifest::new([Wasm::data(std::fs::read(component)?)]);
     // Compiled once, as Extism advises for plugins that are made often.
     let compiled = CompiledPlugin::new(PluginBuilder::new(manifest))?;
     for line in io::stdin().lock().lines() {
