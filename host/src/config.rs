@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::{env, fs};
 
 use serde::Deserialize;
@@ -15,6 +16,7 @@ use railhost::outbox::{Database, Role};
 use railhost::rail::LoadError;
 use railhost::rail::definition::{BUILTIN, Definition, Kind};
 use railhost::rail::sandbox::CALLS_DEFAULT;
+use railhost::relayer;
 
 #[derive(Debug, ThisError)]
 pub(crate) enum Error {
@@ -35,6 +37,7 @@ struct File {
     embedded: Embedded,
     retention: Retention,
     adapters: Adapters,
+    relayer: Relayer,
     /// The folder of the rails' files, relative to this one.
     rails: Option<PathBuf>,
     /// Refuses what is good for development only.
@@ -116,6 +119,45 @@ impl Default for Adapters {
     }
 }
 
+/// How a host works.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Relayer {
+    /// Connections to the database, besides the one that listens.
+    connections: u32,
+    /// Looks at the queue this often though nobody rang.
+    poll_ms: u32,
+    /// What is in flight may take this long after SIGTERM.
+    drain_seconds: u32,
+}
+
+impl Default for Relayer {
+    fn default() -> Self {
+        Self { connections: 8, poll_ms: 1000, drain_seconds: 40 }
+    }
+}
+
+impl Relayer {
+    pub(crate) fn options(&self) -> relayer::Options {
+        relayer::Options {
+            connections: self.connections,
+            poll: Duration::from_millis(self.poll_ms.into()),
+            drain: Duration::from_secs(self.drain_seconds.into()),
+            ..relayer::Options::default()
+        }
+    }
+
+    fn problem(&self) -> Option<String> {
+        let bounds = [
+            ("connections", self.connections, 2..=1000),
+            ("poll_ms", self.poll_ms, 50..=60_000),
+            ("drain_seconds", self.drain_seconds, 1..=3600),
+        ];
+        let (name, value, range) = bounds.into_iter().find(|(_, value, range)| !range.contains(value))?;
+        Some(format!("relayer.{name} is {value}, expected {} to {}", range.start(), range.end()))
+    }
+}
+
 /// Everything that was configured, checked.
 #[derive(Debug)]
 pub(crate) struct Config {
@@ -124,6 +166,7 @@ pub(crate) struct Config {
     pub embedded: Embedded,
     pub retention: Retention,
     pub adapters: Adapters,
+    pub relayer: Relayer,
     /// Where the rails' files are.
     pub rails_folder: PathBuf,
     /// By name, which is the name of the rail's file.
@@ -142,6 +185,9 @@ impl Config {
                 "retention.attempts_days is {}, expected {RETENTION_DAYS_MIN} or more",
                 parsed.retention.attempts_days
             )));
+        }
+        if let Some(problem) = parsed.relayer.problem() {
+            return Err(invalid(problem));
         }
         if !(1..=120).contains(&parsed.retention.months_ahead) {
             return Err(invalid(format!(
@@ -163,6 +209,7 @@ impl Config {
             embedded: parsed.embedded,
             retention: parsed.retention,
             adapters: parsed.adapters,
+            relayer: parsed.relayer,
             rails: load_rails(&folder, parsed.production)?,
             rails_folder: folder,
         })

@@ -1,6 +1,6 @@
 //! Symphony Rail Host: leases payments from a PostgreSQL outbox and hands each to its rail.
 //!
-//! In reading order: [`outbox`] keeps the payments and is the only place with SQL; [`payment`] is what a rail is told of
+//! In reading order: [`relayer`] carries payments from the outbox to their rails; [`outbox`] keeps the payments and is the only place with SQL; [`payment`] is what a rail is told of
 //! one; [`rail`] runs the adapters and lets nothing out that is not allowed; [`outcome`] judges what came of it. [`builtin`] holds the adapters that come with
 //! the host, [`conformance`] tests adapters for those who write them, [`embedded`] runs a private PostgreSQL for development and tests.
 
@@ -11,3 +11,4 @@ pub mod outbox;
 pub mod outcome;
 pub mod payment;
 pub mod rail;
+pub mod relayer;

@@ -9,6 +9,7 @@ mod operate;
 mod plugin;
 mod print;
 mod retention;
+mod serve;
 mod session;
 mod settle;
 mod show;
@@ -43,6 +44,7 @@ pub(crate) struct Arguments {
 
 const EXAMPLES: &str = "Examples:
   railhost demo                                   see payments move through a PostgreSQL of its own
+  railhost --dev serve                            carry them to their rails
   railhost --dev enqueue --file payments.csv      accept a file of payments, again if need be
   railhost --dev status                           what waits, what is leased, what is parked
   railhost --dev timeline 0198c5a2-...            where is this payment?
@@ -56,6 +58,8 @@ Exit codes: 0 done, 3 gaps found, 64 wrong arguments or configuration, 65 some l
 enum Command {
     /// Show payments moving through a private PostgreSQL, and what to try next.
     Demo(demo::Demo),
+    /// Carry payments to their rails, until told to stop.
+    Serve(serve::Serve),
     /// Bring the database's schema up to date and tell it what the rails' files say.
     Migrate,
     /// Accept one payment, or a CSV or JSON-lines file of them.
@@ -116,9 +120,12 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     let dev = arguments.dev || matches!(arguments.command, Command::Demo(_));
     let session = Session::open(config, dev, arguments.json).await?;
-    let answer = tokio::select! {
-        answer = session.answer(arguments.command) => answer,
-        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+    let answer = match arguments.command {
+        Command::Serve(serve) => serve.run(&session).await,
+        other => tokio::select! {
+            answer = session.answer(other) => answer,
+            _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+        },
     };
     session.close().await?;
     answer
@@ -142,7 +149,7 @@ impl Session {
             Command::Resolve(resolve) => resolve.run(self).await,
             Command::Retention(retention) => retention.run(self).await,
             Command::Check => check::run(self).await,
-            Command::Plugin(_) => unreachable!("it needs no database and was answered before"),
+            Command::Plugin(_) | Command::Serve(_) => unreachable!("it was answered before"),
         }
     }
 }

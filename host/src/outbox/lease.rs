@@ -4,7 +4,7 @@ use sqlx::PgPool;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::{Database, Error, Role};
+use super::{Database, Error, PARKING_ROWS_PER_CALL, Role};
 
 /// A payment that is ours until `lease_expires_at`, under `lease_token`.
 #[derive(Clone, Debug, sqlx::FromRow)]
@@ -160,6 +160,14 @@ impl Executor {
             .fetch_all(&self.pool)
             .await?;
         Ok(marked)
+    }
+
+    /// Moves parked rows in line with the switches, a bounded number; 0 when all is in line.
+    pub async fn reconcile_parking(&self) -> Result<i32, Error> {
+        Ok(sqlx::query_scalar("select symphony.reconcile_parking($1)")
+            .bind(PARKING_ROWS_PER_CALL)
+            .fetch_one(&self.pool)
+            .await?)
     }
 
     /// When the next scheduled row of these rails falls due.

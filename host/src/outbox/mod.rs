@@ -25,3 +25,5 @@ pub use error::Error;
 
 /// At most this many rows travel in one call; the functions refuse more.
 pub const BATCH_ROWS_MAX: usize = 10_000;
+
+const PARKING_ROWS_PER_CALL: i32 = 10_000;

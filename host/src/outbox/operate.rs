@@ -1,9 +1,7 @@
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::{Database, Error, Role};
-
-const PARKING_ROWS_PER_CALL: i32 = 10_000;
+use super::{Database, Error, PARKING_ROWS_PER_CALL, Role};
 
 /// Who acts, and why. Kept with every act.
 #[derive(Clone, Debug)]

@@ -13,10 +13,7 @@ pub fn disburse(kind: Kind, heard: &Heard, witness: &Witness, codes: &CodeTable)
         Kind::Mock => Seen::Status(200),
     };
     let decision = match heard {
-        Heard::Invalid(violations) => {
-            let all: Vec<String> = violations.iter().map(ToString::to_string).collect();
-            Decision::new(Class::Terminal, ErrorCode::InvalidPayload).saying(all.join("; "))
-        }
+        Heard::Invalid(violations) => Decision::invalid(violations),
         Heard::Failed(CallError::Busy(places)) => Decision::new(Class::Retryable, ErrorCode::HostBusy)
             .saying(format!("all {places} places for calls are taken")),
         Heard::Failed(error) => without_answer(seen, money, error.to_string()),

@@ -11,6 +11,7 @@ mod seen;
 pub use disburse::disburse;
 pub use query::query;
 
+use crate::payment::Violation;
 use crate::rail::{Code, Heard};
 
 /// What is known of a payment after an attempt.
@@ -114,6 +115,16 @@ impl Decision {
         }
     }
 
+    /// The payment itself is wrong; nothing was sent.
+    pub fn invalid(violations: &[Violation]) -> Self {
+        Self::new(Class::Terminal, ErrorCode::InvalidPayload).saying(list(violations))
+    }
+
+    /// A payment that cannot be read cannot be asked about.
+    pub fn unasked(violations: &[Violation]) -> Self {
+        Self::new(Class::Unknown, ErrorCode::QueryFailed).saying(list(violations))
+    }
+
     fn saying(self, message: impl Into<String>) -> Self {
         Self { message: Some(message.into()), ..self }
     }
@@ -129,6 +140,10 @@ impl Decision {
     fn opening_the_breaker(self) -> Self {
         Self { opens_breaker: true, ..self }
     }
+}
+
+fn list(violations: &[Violation]) -> String {
+    violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 fn value(code: &Option<Code>) -> Option<String> {

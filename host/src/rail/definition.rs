@@ -14,6 +14,7 @@ use super::egress::address::Reach;
 use super::egress::rules::{Endpoint, EndpointFile};
 use super::error::LoadError;
 use super::limits::{Limits, Timeouts};
+use super::pace::Pace;
 
 /// Whether money can move over the rail at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -60,6 +61,8 @@ pub struct RailFile {
     pub limits: Limits,
     #[serde(default)]
     pub timeouts: Timeouts,
+    #[serde(default)]
+    pub pace: Pace,
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
     #[serde(default)]
@@ -228,6 +231,7 @@ impl Definition {
         file.limits
             .problem()
             .or_else(|| file.timeouts.problem())
+            .or_else(|| file.pace.problem(file.timeouts.call()))
             .or_else(|| self.component_problem())
             .or_else(|| self.endpoint_problem())
             .or_else(|| self.token_problem())

@@ -6,7 +6,7 @@
 //! - [`sandbox`]: the engine and what it is told · [`cache`]: compiled code on disk · [`registry`]: loading and hot swap · [`watch`]: on a changed file
 //! - [`call`]: one attempt in a fresh instance · [`contract`]: the WIT types, and what they are here
 //! - [`host`]: what its imports do · [`desk`]: what a call has in hand · [`aside`]: work that a guest waits for
-//! - [`codes`]: what a rail's codes mean
+//! - [`codes`]: what a rail's codes mean · [`pace`]: how often it is sent to and asked
 //! - [`egress`]: the gate that every request passes · [`vault`]: secrets · [`tokens`]: access tokens · [`journal`]: log lines
 
 pub mod artifact;
@@ -22,6 +22,7 @@ mod error;
 mod host;
 mod journal;
 mod limits;
+pub mod pace;
 mod registry;
 pub mod sandbox;
 mod tokens;

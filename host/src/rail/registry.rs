@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 
 use super::artifact::{self, Digest, Outline};
 use super::call::{Description, Need};
+use super::codes::CodeTable;
 use super::contract::RailAdapterPre;
 use super::definition::{BUILTIN, Definition, Kind};
 use super::desk::Inside;
@@ -18,6 +19,7 @@ use super::egress::{Carrier, Gate, Script, tls};
 use super::error::{CallError, LoadError};
 use super::host::State;
 use super::limits::{Limits, Timeouts};
+use super::pace::Pace;
 use super::sandbox::Sandbox;
 use super::tokens::Tokens;
 use super::vault::Vault;
@@ -29,6 +31,10 @@ pub struct Loaded {
     pub kind: Kind,
     pub limits: Limits,
     pub timeouts: Timeouts,
+    pub pace: Pace,
+    pub codes: CodeTable,
+    pub idempotent: bool,
+    pub hand_over_marks: bool,
     /// Nothing had to be compiled.
     pub was_warm: bool,
     pub(super) inside: Arc<Inside>,
@@ -114,6 +120,10 @@ impl Loaded {
             kind: file.kind,
             limits: file.limits.clone(),
             timeouts: file.timeouts.clone(),
+            pace: file.pace.clone(),
+            codes: file.codes.clone(),
+            idempotent: file.idempotent,
+            hand_over_marks: file.hand_over_marks,
             was_warm: found == super::cache::Found::Warm,
             inside: Arc::new(inside),
             adapter,

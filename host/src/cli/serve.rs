@@ -1,0 +1,77 @@
+//! Runs a host until it is told to stop.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use railhost::outbox::migrate;
+use railhost::rail::{Options, Rails, Sandbox};
+use railhost::relayer;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use super::BadArgument;
+use super::print::say;
+use super::session::Session;
+
+/// How often the rails' files are looked at for changes.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// What a shell expects of a program that a signal ended.
+const INTERRUPTED: i32 = 130;
+
+#[derive(Debug, Args)]
+pub(super) struct Serve {}
+
+impl Serve {
+    pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
+        let started = Instant::now();
+        let config = &session.config;
+        if config.rails.is_empty() {
+            return Err(
+                BadArgument(format!("{} has no rails to serve", config.rails_folder.display())).into()
+            );
+        }
+        let sandbox = Arc::new(Sandbox::new(
+            &config.adapters.cache,
+            Options { calls_max: config.adapters.calls_max, ..Options::default() },
+        )?);
+        let rails = Rails::load(&sandbox, &config.rails_folder).await?;
+        migrate::verify(session.database()).await?;
+        let options = config.relayer.options();
+        let names: Vec<_> = rails.all().iter().map(|rail| rail.name.clone()).collect();
+        let (stop, stopped) = watch::channel(false);
+        let host = relayer::run(session.database(), sandbox.clone(), &rails, options.clone(), stopped);
+        say(&format!(
+            "Host {} serves {}; ready after {} ms. SIGTERM or Ctrl-C drains, a second one ends at once.",
+            options.worker_id,
+            names.join(", "),
+            started.elapsed().as_millis()
+        ));
+        let left = tokio::select! {
+            left = host => left?,
+            ended = rails.watch(&sandbox, LOOK_EVERY) => match ended? {},
+            ended = signals(&stop, options.drain) => match ended? {},
+        };
+        match left {
+            0 => say("Drained: nothing is in flight."),
+            left => say(&format!("{left} payments were still in flight; other hosts ask about them.")),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The first signal drains, the second ends the process as it is: the database is consistent at any time.
+async fn signals(stop: &watch::Sender<bool>, drain: Duration) -> std::io::Result<std::convert::Infallible> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        if stop.send_replace(true) {
+            std::process::exit(INTERRUPTED);
+        }
+        say(&format!("Draining, for at most {} s.", drain.as_secs()));
+    }
+}

@@ -1,0 +1,166 @@
+//! Wakes up and leases what is due, as much as there is room for.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chrono::Utc;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::report::Ended;
+use super::{Flight, Host, attempt};
+use crate::outbox::lease::Lease;
+use crate::outbox::wake::Doorbell;
+use crate::outbox::{Database, Error};
+use crate::rail::pace::COMPLETION_MARGIN;
+
+/// Expired leases that one claim takes over, per rail.
+const TAKEOVERS_MAX: i32 = 100;
+/// Bells within this time are one; the first rings through at once.
+const DEBOUNCE: Duration = Duration::from_millis(25);
+/// Between two looks shortly after something was found.
+const NAP: Duration = Duration::from_millis(50);
+/// The database takes a host for dead that was silent for a minute.
+const ALIVE_EVERY: Duration = Duration::from_secs(15);
+const FAILED_PAUSE_FIRST: Duration = Duration::from_millis(100);
+const FAILED_PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// Claims until the host stops. The only claimer of the process, so it never overlaps itself.
+pub(super) async fn run(
+    host: &Arc<Host>,
+    database: &Database,
+    ended: UnboundedSender<Ended>,
+) -> Result<(), Error> {
+    let mut doorbell = match host.options.listen {
+        true => Some(Doorbell::listen(database).await?),
+        false => None,
+    };
+    let mut stop = host.stop.clone();
+    let mut pause = FAILED_PAUSE_FIRST;
+    // Enqueue rings only for those who sleep: say so before the last look, or a bell would be missed.
+    let mut said = Said { asleep: false, at: Instant::now() };
+    let (mut found_at, mut rang_at) = (None, None);
+    while !host.is_stopping() {
+        if said.at.elapsed() > ALIVE_EVERY {
+            said.say(host, said.asleep).await;
+        }
+        let looked = match look(host, &ended).await {
+            Ok(looked) => looked,
+            Err(error) => {
+                tracing::warn!(%error, pause_ms = pause.as_millis(), "cannot claim, trying again: {error}");
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    _ = stop.changed() => {}
+                }
+                pause = (pause * 2).min(FAILED_PAUSE_MAX);
+                continue;
+            }
+        };
+        pause = FAILED_PAUSE_FIRST;
+        match looked {
+            Looked::Found => {
+                found_at = Some(Instant::now());
+                if said.asleep {
+                    said.say(host, false).await;
+                }
+            }
+            Looked::NoRoom => {
+                tokio::select! {
+                    () = host.freed.notified() => {}
+                    () = tokio::time::sleep(host.options.poll) => {}
+                    _ = stop.changed() => {}
+                }
+            }
+            Looked::NothingDue if !said.asleep => said.say(host, true).await,
+            Looked::NothingDue => {
+                let next = sleep_for(host, found_at).await;
+                tokio::select! {
+                    () = ring(doorbell.as_mut(), &mut rang_at) => {}
+                    () = tokio::time::sleep(next) => {}
+                    _ = stop.changed() => {}
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+enum Looked {
+    /// And there may be more.
+    Found,
+    NothingDue,
+    NoRoom,
+}
+
+async fn look(host: &Arc<Host>, ended: &UnboundedSender<Ended>) -> Result<Looked, Error> {
+    let sent = Instant::now();
+    let rooms: Vec<_> = host.lanes.values().filter_map(|lane| lane.room(sent)).collect();
+    let asked: i32 = rooms.iter().map(|room| room.limit).sum();
+    if asked == 0 {
+        return Ok(Looked::NoRoom);
+    }
+    let leases = host.executor.claim(asked, &rooms, TAKEOVERS_MAX).await?;
+    let found = leases.len();
+    for lease in leases {
+        start(host, ended, lease, sent);
+    }
+    Ok(if found == 0 { Looked::NothingDue } else { Looked::Found })
+}
+
+/// Each payment in a task of its own, which ends when its outcome is on its way to the database.
+fn start(host: &Arc<Host>, ended: &UnboundedSender<Ended>, lease: Lease, sent: Instant) {
+    let Some(lane) = host.lanes.get(&lease.rail_type).cloned() else { return };
+    let Some(place) = lane.place() else { return };
+    lane.claimed(&lease);
+    let length = lane.rail.current().pace.lease();
+    let flight =
+        Flight { held: lease.held(), lease: length, trusted_until: sent + length - COMPLETION_MARGIN };
+    host.flights().insert(lease.outbox_id, flight);
+    let (host, ended) = (host.clone(), ended.clone());
+    tokio::spawn(async move {
+        let end = attempt::run(&host, &lane, &lease, sent).await;
+        ended.send(Ended { lane, held: lease.held(), end, place }).ok();
+    });
+}
+
+/// What the database was told of this host.
+struct Said {
+    asleep: bool,
+    at: Instant,
+}
+
+impl Said {
+    async fn say(&mut self, host: &Host, asleep: bool) {
+        // Where it cannot be said the claim that follows fails too, and tells of it.
+        if host.executor.report(&host.rail_names(), asleep).await.is_ok() {
+            *self = Self { asleep, at: Instant::now() };
+        }
+    }
+}
+
+/// The first bell rings through at once, those close behind it are one.
+async fn ring(doorbell: Option<&mut Doorbell>, rang_at: &mut Option<Instant>) {
+    let Some(doorbell) = doorbell else { return std::future::pending().await };
+    doorbell.wait().await;
+    if let Some(since) = rang_at.map(|at| at.elapsed()).filter(|since| *since < DEBOUNCE) {
+        tokio::time::sleep(DEBOUNCE - since).await;
+    }
+    *rang_at = Some(Instant::now());
+}
+
+/// Until the next payment falls due, and not longer than the poll, which is scattered so that hosts do not march in step.
+async fn sleep_for(host: &Host, found_at: Option<Instant>) -> Duration {
+    // Where a rate holds back what is due, nobody rings when there is room again.
+    let poll = match found_at {
+        Some(at) if at.elapsed() < host.options.poll => host.options.poll.min(NAP),
+        _ => host.options.poll.mul_f64(0.75 + rand_share() * 0.25),
+    };
+    match host.executor.next_due_at(&host.rail_names()).await {
+        Ok(Some(due)) => (due - Utc::now()).to_std().unwrap_or(Duration::ZERO).min(poll),
+        Ok(None) | Err(_) => poll,
+    }
+}
+
+/// From 0 to 1.
+pub(super) fn rand_share() -> f64 {
+    f64::from(uuid::Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
+}

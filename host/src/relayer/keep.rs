@@ -1,0 +1,71 @@
+//! What has to be done again and again. All of it is safe on every host at once.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::{Flight, Host};
+use crate::outbox::Error;
+use crate::rail::pace::COMPLETION_MARGIN;
+
+const REPAIR_EVERY: Duration = Duration::from_secs(5);
+const REPAIR_ROWS: i32 = 1_000;
+const PARKING_EVERY: Duration = Duration::from_secs(1);
+const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
+
+pub(super) async fn run(host: Arc<Host>) {
+    tokio::join!(
+        again(REPAIR_EVERY, || repair(&host)),
+        again(PARKING_EVERY, || park(&host)),
+        again(HEARTBEAT_EVERY, || heartbeat(&host)),
+    );
+}
+
+/// A failure is the claimer's to report, which meets it too; here it only means that the next time has more to do.
+async fn again<F: Future<Output = Result<(), Error>>>(every: Duration, act: impl Fn() -> F) {
+    let mut ticks = interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if let Err(error) = act().await {
+            tracing::debug!(%error, "left for the next time: {error}");
+        }
+    }
+}
+
+async fn repair(host: &Host) -> Result<(), Error> {
+    let repaired = host.executor.repair(REPAIR_ROWS).await?;
+    if !repaired.is_empty() {
+        tracing::info!(payments = repaired.len(), "{} payments of dead hosts are due again", repaired.len());
+        host.freed.notify_one();
+    }
+    Ok(())
+}
+
+async fn park(host: &Host) -> Result<(), Error> {
+    host.executor.reconcile_parking().await.map(drop)
+}
+
+/// Prolongs what has used up more than half of its lease.
+async fn heartbeat(host: &Host) -> Result<(), Error> {
+    let sent = Instant::now();
+    let mut old: Vec<Flight> = host
+        .flights()
+        .values()
+        .filter(|flight| flight.trusted_until.saturating_duration_since(sent) < flight.lease / 2)
+        .copied()
+        .collect();
+    old.sort_by_key(|flight| flight.lease);
+    for same in old.chunk_by(|left, right| left.lease == right.lease) {
+        let held: Vec<_> = same.iter().map(|flight| flight.held).collect();
+        let extended = host.executor.extend(&held, same[0].lease.as_secs_f64()).await?;
+        let mut flights = host.flights();
+        for (outbox_id, _) in extended {
+            if let Some(flight) = flights.get_mut(&outbox_id) {
+                flight.trusted_until = sent + flight.lease - COMPLETION_MARGIN;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! The relayer: from a committed row to a fenced verdict. Any number of hosts run it against one database.
+//!
+//! In the order in which a payment meets them: [`claim`] wakes and leases, [`lane`] says how much a rail may take ([`breaker`]),
+//! [`attempt`] carries one payment through one call, [`schedule`] says what to do and when again ([`history`]), [`report`]
+//! writes it down. Beside them [`keep`]: repair, heartbeat, parking, signs of life.
+
+mod attempt;
+mod breaker;
+mod claim;
+mod history;
+mod keep;
+mod lane;
+mod report;
+mod schedule;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, mpsc, watch};
+use uuid::Uuid;
+
+use crate::outbox::lease::{Executor, Held};
+use crate::outbox::{Database, Error};
+use crate::rail::{Rails, Sandbox};
+use lane::Lane;
+
+/// How a host works.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Unique per start of a process: it is part of the fence.
+    pub worker_id: String,
+    pub connections: u32,
+    /// Looks at the queue this often though no bell rang.
+    pub poll: Duration,
+    /// Hears the doorbell.
+    pub listen: bool,
+    /// What is in flight may take this long when the host is told to stop.
+    pub drain: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            worker_id: format!("railhost-{}", Uuid::new_v4().simple()),
+            connections: 8,
+            poll: Duration::from_millis(1000),
+            listen: true,
+            drain: Duration::from_secs(40),
+        }
+    }
+}
+
+/// What all parts of a running host share.
+struct Host {
+    options: Options,
+    executor: Executor,
+    sandbox: Arc<Sandbox>,
+    lanes: BTreeMap<String, Arc<Lane>>,
+    /// Leases that are ours, and until when we trust them.
+    flights: Mutex<HashMap<Uuid, Flight>>,
+    /// A place is free again.
+    freed: Notify,
+    stop: watch::Receiver<bool>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Flight {
+    held: Held,
+    lease: Duration,
+    /// On the monotonic clock, from before the claim or its extension was sent.
+    trusted_until: Instant,
+}
+
+impl Host {
+    fn is_stopping(&self) -> bool {
+        *self.stop.borrow()
+    }
+
+    fn flights(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, Flight>> {
+        self.flights.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn rail_names(&self) -> Vec<String> {
+        self.lanes.keys().cloned().collect()
+    }
+}
+
+/// Runs a host until `stop` turns true and what was in flight has ended or run out of time. Answers how many leases were
+/// left to others.
+pub async fn run(
+    database: &Database,
+    sandbox: Arc<Sandbox>,
+    rails: &Rails,
+    options: Options,
+    stop: watch::Receiver<bool>,
+) -> Result<usize, Error> {
+    let executor = Executor::new(database, options.worker_id.clone(), options.connections);
+    let lanes = rails.all().into_iter().map(|rail| (rail.name.clone(), Arc::new(Lane::new(rail)))).collect();
+    let host = Arc::new(Host {
+        options,
+        executor,
+        sandbox,
+        lanes,
+        flights: Mutex::default(),
+        freed: Notify::new(),
+        stop,
+    });
+    host.executor.report(&host.rail_names(), false).await?;
+    let (ended, endings) = mpsc::unbounded_channel();
+    let reporter = tokio::spawn(report::run(host.clone(), endings));
+    let keeper = tokio::spawn(keep::run(host.clone()));
+    claim::run(&host, database, ended).await?;
+    // The last sender went with the last attempt: the reporter ends when all is written.
+    let left = match tokio::time::timeout(host.options.drain, reporter).await {
+        Ok(_) => 0,
+        Err(_) => host.flights().len(),
+    };
+    keeper.abort();
+    host.executor.retire().await?;
+    Ok(left)
+}

@@ -1,0 +1,235 @@
+//! What to do with a payment, and when again: pure functions of what is known, the rail's pace, a time and a die.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::history::History;
+use crate::outbox::complete::{MoneyMoved, Outcome, State};
+use crate::outcome::{Class, Decision, ErrorCode};
+use crate::rail::pace::Pace;
+
+/// A rail, as far as it decides what may be done.
+#[derive(Debug, Clone)]
+pub(super) struct Manner {
+    pub pace: Pace,
+    pub idempotent: bool,
+    pub can_query: bool,
+    /// Of one call.
+    pub deadline: Duration,
+}
+
+/// What a leased payment needs.
+#[derive(Debug)]
+pub(super) enum Step {
+    Disburse,
+    Ask,
+    /// All is known already.
+    Write(Box<Outcome>),
+}
+
+pub(super) fn step(unsettled: bool, history: &History, manner: &Manner) -> Step {
+    if let Some(late) = history.settled_late() {
+        let dispatched = late.state == "DISPATCHED";
+        return Step::Write(Box::new(Outcome {
+            money_moved: Some(if dispatched { MoneyMoved::Yes } else { MoneyMoved::No }),
+            rail_reference: late.rail_reference.clone(),
+            rail_code: late.rail_code.clone(),
+            error_code: late.error_code.clone(),
+            ..Outcome::new(if dispatched { State::Dispatched } else { State::Failed })
+        }));
+    }
+    match unsettled {
+        false => Step::Disburse,
+        true if manner.can_query => Step::Ask,
+        true if manner.pace.resend_is_safe => Step::Disburse,
+        true => Step::Write(Box::new(Outcome {
+            money_moved: Some(MoneyMoved::Unknown),
+            error_code: Some(ErrorCode::OutcomeUnknown.as_str().to_owned()),
+            error_message: Some("the rail cannot be asked what became of it".to_owned()),
+            ..Outcome::new(State::Failed)
+        })),
+    }
+}
+
+/// What is written down. `attempts` counts this one; `die` is from 0 to 1.
+pub(super) fn outcome(
+    decision: Decision,
+    attempts: i32,
+    history: &History,
+    manner: &Manner,
+    now: DateTime<Utc>,
+    die: f64,
+) -> Outcome {
+    let pace = &manner.pace;
+    let resend = || pace.retry.after(attempts).mul_f64(die);
+    let ask = || pace.query.after(attempts).mul_f64(0.9 + 0.2 * die);
+    let again = |unsettled, delay| (State::Retryable, None, unsettled, Some(delay));
+    let (state, money_moved, unsettled, delay) = match decision.class {
+        Class::Success => (State::Dispatched, Some(MoneyMoved::Yes), None, None),
+        Class::Terminal => (State::Failed, Some(MoneyMoved::No), None, None),
+        Class::TerminalReview => (State::Failed, Some(MoneyMoved::Unknown), None, None),
+        Class::Unknown if decision.error_code == Some(ErrorCode::QueryFailed) => again(None, ask()),
+        Class::Unknown if !manner.can_query && !pace.resend_is_safe => {
+            (State::Failed, Some(MoneyMoved::Unknown), None, None)
+        }
+        Class::Pending | Class::Unknown => again(Some(true), ask()),
+        Class::NotFound if may_resend(history, manner, now) => again(Some(false), resend()),
+        Class::NotFound => again(None, ask()),
+        Class::Retryable => again(None, resend()),
+        Class::Hold => again(None, Duration::from_millis(pace.breaker.open_ms.into())),
+    };
+    let asked_for = decision.retry_after_seconds.map(|seconds| Duration::from_secs(seconds.into()));
+    Outcome {
+        state,
+        money_moved,
+        unsettled,
+        rail_reference: decision.rail_reference,
+        rail_code: decision.rail_code,
+        error_code: decision.error_code.map(|code| code.as_str().to_owned()),
+        error_message: decision.message,
+        latency_ms: None,
+        retry_delay_seconds: delay.map(|delay| delay.max(asked_for.unwrap_or_default()).as_secs_f64()),
+        adapter_digest: None,
+    }
+}
+
+/// The rail does not know the key. That permits sending it again only where nothing can still be on its way, the rail never had
+/// it, and would recognise it.
+fn may_resend(history: &History, manner: &Manner, now: DateTime<Utc>) -> bool {
+    let pace = &manner.pace;
+    let quiet = manner.deadline + Duration::from_secs(pace.visibility_seconds.into());
+    let (Some(first), Some(last)) = (history.first_sent_at(), history.last_sent_by()) else { return false };
+    let remembered =
+        pace.dedup_window_seconds.is_none_or(|seconds| now < first + Duration::from_secs(seconds.into()));
+    manner.idempotent && !history.was_pending() && now >= last + quiet && remembered
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn manner() -> Manner {
+        Manner {
+            pace: Pace { visibility_seconds: 30, ..Pace::default() },
+            idempotent: true,
+            can_query: true,
+            deadline: Duration::from_secs(30),
+        }
+    }
+
+    fn at(seconds: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(1_800_000_000 + seconds, 0).expect("a time")
+    }
+
+    /// Attempts that were claimed at a time and lasted a second.
+    fn history(attempts: &[(i64, &str, Option<&str>)]) -> History {
+        let attempts: Vec<_> = attempts
+            .iter()
+            .map(|(claimed, state, code)| {
+                json!({ "state": state, "claimed_at": at(*claimed), "completed_at": at(claimed + 1), "error_code": code })
+            })
+            .collect();
+        serde_json::from_value(json!({ "attempts": attempts, "late_answers": [] })).expect("a history")
+    }
+
+    fn decision(class: Class, code: ErrorCode) -> Decision {
+        Decision {
+            class,
+            error_code: Some(code),
+            rail_code: None,
+            rail_reference: None,
+            message: None,
+            opens_breaker: false,
+            retry_after_seconds: None,
+        }
+    }
+
+    fn not_found(history: &History, manner: &Manner, now: i64) -> Outcome {
+        outcome(decision(Class::NotFound, ErrorCode::NotFound), 2, history, manner, at(now), 0.5)
+    }
+
+    #[test]
+    fn an_open_past_is_asked_about_before_anything_else() {
+        let (past, manner) = (history(&[(0, "ZOMBIE_REQUEUE", None)]), manner());
+        assert!(matches!(step(false, &past, &manner), Step::Disburse));
+        assert!(matches!(step(true, &past, &manner), Step::Ask));
+    }
+
+    #[test]
+    fn a_rail_that_cannot_be_asked_leaves_it_to_a_person_unless_resending_is_safe() {
+        let mut manner = Manner { can_query: false, ..manner() };
+        let past = history(&[(0, "ZOMBIE_REQUEUE", None)]);
+        let Step::Write(written) = step(true, &past, &manner) else { panic!("nothing is to be called") };
+        assert_eq!((written.state, written.money_moved), (State::Failed, Some(MoneyMoved::Unknown)));
+        let unknown = || decision(Class::Unknown, ErrorCode::OutcomeUnknown);
+        assert_eq!(outcome(unknown(), 1, &past, &manner, at(9), 0.5).state, State::Failed);
+        manner.pace.resend_is_safe = true;
+        assert!(matches!(step(true, &past, &manner), Step::Disburse));
+        assert_eq!(outcome(unknown(), 1, &past, &manner, at(9), 0.5).state, State::Retryable);
+    }
+
+    #[test]
+    fn a_late_final_answer_settles_without_a_call() {
+        let late = |state, money| {
+            let answers = json!([{ "state": state, "money_moved": money, "rail_reference": "r" }]);
+            serde_json::from_value::<History>(json!({ "attempts": [], "late_answers": answers }))
+                .expect("a history")
+        };
+        let Step::Write(paid) = step(true, &late("DISPATCHED", "yes"), &manner()) else {
+            panic!("it is paid")
+        };
+        assert_eq!((paid.state, paid.rail_reference.as_deref()), (State::Dispatched, Some("r")));
+        let Step::Write(refused) = step(true, &late("FAILED", "no"), &manner()) else {
+            panic!("it is refused")
+        };
+        assert_eq!((refused.state, refused.money_moved), (State::Failed, Some(MoneyMoved::No)));
+        assert!(matches!(step(true, &late("RETRYABLE", "unknown"), &manner()), Step::Ask));
+        assert!(matches!(step(true, &late("FAILED", "unknown"), &manner()), Step::Ask));
+    }
+
+    #[test]
+    fn not_found_permits_a_resend_only_when_nothing_can_be_on_its_way() {
+        let sent =
+            history(&[(0, "RETRYABLE", Some("OUTCOME_UNKNOWN")), (40, "RETRYABLE", Some("QUERY_FAILED"))]);
+        let ask_again = |outcome: Outcome| outcome.unsettled.is_none() && outcome.state == State::Retryable;
+        assert!(ask_again(not_found(&sent, &manner(), 60)), "a second too early");
+        assert_eq!(not_found(&sent, &manner(), 61).unsettled, Some(false));
+        assert!(ask_again(not_found(&sent, &Manner { idempotent: false, ..manner() }, 999)));
+        let pending = history(&[(0, "RETRYABLE", Some("RAIL_PENDING"))]);
+        assert!(ask_again(not_found(&pending, &manner(), 999)), "the rail had it");
+        assert!(ask_again(not_found(&history(&[]), &manner(), 999)), "nobody knows when it was sent");
+        let mut forgetful = manner();
+        forgetful.pace.dedup_window_seconds = Some(100);
+        assert_eq!(not_found(&sent, &forgetful, 99).unsettled, Some(false));
+        assert!(ask_again(not_found(&sent, &forgetful, 100)), "the rail would not recognise it");
+    }
+
+    #[test]
+    fn a_question_that_fails_leaves_the_past_as_open_as_it_was() {
+        let failed = outcome(
+            decision(Class::Unknown, ErrorCode::QueryFailed),
+            3,
+            &history(&[]),
+            &manner(),
+            at(0),
+            0.5,
+        );
+        assert_eq!((failed.state, failed.unsettled), (State::Retryable, None));
+    }
+
+    #[test]
+    fn pauses_are_scattered_and_a_rail_may_ask_for_a_longer_one() {
+        let busy = |die, retry_after_seconds| {
+            let decision =
+                Decision { retry_after_seconds, ..decision(Class::Retryable, ErrorCode::RailDeclined) };
+            outcome(decision, 3, &history(&[]), &manner(), at(0), die).retry_delay_seconds
+        };
+        assert_eq!(busy(1.0, None), Some(4.0));
+        assert_eq!(busy(0.25, None), Some(1.0));
+        assert_eq!(busy(0.25, Some(60)), Some(60.0));
+        assert_eq!(busy(1.0, Some(1)), Some(4.0));
+    }
+}

@@ -1,0 +1,250 @@
+//! The relayer: from a committed row to a fenced verdict.
+
+use std::fs;
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use harness::{Db, Pg, Role, on_each_postgres, railhost};
+use railhost::outbox::Error;
+use railhost::outbox::enqueue::{Ingest, NewPayment};
+use railhost::outbox::operate::{Operator, RailFacts, Reason};
+use railhost::rail::{self, Rails, Sandbox};
+use railhost::relayer::{self, Options};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+const RAIL: &str = r#"
+kind = "mock"
+component = "builtin:mock"
+idempotent = true
+hand_over_marks = false
+timeouts = { call_ms = 1000 }
+
+[pace]
+lease_seconds = 9
+retry = { base_ms = 10, factor = 1, cap_ms = 10 }
+query = { base_ms = 10, factor = 1, cap_ms = 10 }
+reconcile_seconds = 0
+
+[codes]
+version = 1
+rows = [{ operation = "disburse", field = "code", code = "NO_PAYEE", class = "terminal" }]
+
+[settings]
+script = """
+amount *.13: declined NO_PAYEE
+amount *.14: declined NEVER_SEEN
+amount *.17: unclear TIMEOUT, settled
+amount *.19: pending, pending, settled
+amount *.23: not-sent, settled
+amount *.50: delay 300 settled
+otherwise: settled
+"""
+"#;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A host in this process.
+struct Host {
+    _folder: TempDir,
+    stop: watch::Sender<bool>,
+    running: JoinHandle<Result<usize, Error>>,
+}
+
+impl Host {
+    async fn start(db: &Db, options: Options) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("mock.toml"), RAIL).expect("written");
+        let sandbox =
+            Sandbox::new(&folder.path().join("compiled"), rail::Options::default()).expect("a sandbox");
+        let (sandbox, database) = (Arc::new(sandbox), db.database());
+        let rails = Rails::load(&sandbox, folder.path()).await.expect("they load");
+        let (stop, stopped) = watch::channel(false);
+        let running =
+            tokio::spawn(async move { relayer::run(&database, sandbox, &rails, options, stopped).await });
+        Self { _folder: folder, stop, running }
+    }
+
+    async fn drain(self) {
+        self.stop.send_replace(true);
+        assert_eq!(self.running.await.expect("it ran").expect("it drained"), 0, "nothing is left in flight");
+    }
+}
+
+async fn enqueue(db: &Db, payloads: &[Value]) {
+    let payments: Vec<_> = payloads
+        .iter()
+        .enumerate()
+        .map(|(n, payload)| NewPayment {
+            instruction_id: format!("i-{n}"),
+            participant_id: format!("p-{}", n % 5),
+            idempotency_key: "k".to_owned(),
+            rail_type: "mock".to_owned(),
+            payload: payload.clone(),
+        })
+        .collect();
+    let accepted = Ingest::new(&db.database(), 1).enqueue_batch(&payments).await.expect("enqueued");
+    assert!(accepted.iter().all(Result::is_ok));
+}
+
+fn pay(amount: &str) -> Value {
+    json!({ "amount": amount, "currency": "ZMW", "destination": "260961234567" })
+}
+
+async fn count(db: &Db, what: &str) -> i64 {
+    let mut owner = db.connect(Role::Superuser).await;
+    sqlx::query_scalar(sqlx::AssertSqlSafe(format!("select count(*) from symphony.{what}")))
+        .fetch_one(&mut owner)
+        .await
+        .expect("counted")
+}
+
+/// Waits for a fact, and not for ever.
+async fn until(db: &Db, what: &str, fact: impl Fn(i64) -> bool) {
+    let patience = Instant::now();
+    loop {
+        let found = count(db, what).await;
+        if fact(found) {
+            return;
+        }
+        assert!(patience.elapsed() < Duration::from_secs(90), "{what}: {found}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn until_all_have_a_verdict(db: &Db) {
+    until(db, "payment_outbox_pending", |rows| rows == 0).await;
+}
+
+on_each_postgres! {
+    async fn a_bell_alone_drives_it(db: Db) {
+        let host = Host::start(&db, Options { poll: HOUR, ..Options::default() }).await;
+        for round in 0..3 {
+            until(&db, "relay_hosts where asleep", |rows| rows == 1).await;
+            enqueue(&db, &vec![pay("1.00"); round + 1]).await;
+            until_all_have_a_verdict(&db).await;
+        }
+        assert_eq!(count(&db, "payment_outbox_attempts where state = 'DISPATCHED'").await, 3, "replays are no payments");
+        host.drain().await;
+        assert_eq!(count(&db, "relay_hosts").await, 0);
+    }
+
+    async fn a_poll_alone_drives_it(db: Db) {
+        let host = Host::start(&db, Options { listen: false, poll: Duration::from_millis(100), ..Options::default() }).await;
+        enqueue(&db, &[pay("1.00"), pay("2.00")]).await;
+        until_all_have_a_verdict(&db).await;
+        host.drain().await;
+    }
+
+    async fn what_a_rail_answers_is_recorded_as_the_contract_says(db: Db) {
+        enqueue(
+            &db,
+            &[pay("1.00"), pay("1.13"), pay("1.14"), pay("1.17"), pay("1.19"), pay("1.23"), pay("0"), json!({})],
+        )
+        .await;
+        let host = Host::start(&db, Options::default()).await;
+        until_all_have_a_verdict(&db).await;
+        host.drain().await;
+        let mut owner = db.connect(Role::Superuser).await;
+        let rows: Vec<(String, Vec<String>, String)> = sqlx::query_as(
+            "select instruction_id,
+                    array_agg(state || coalesce(' ' || error_code, '') order by attempt_no),
+                    (array_agg(money_moved order by attempt_no desc))[1]
+               from symphony.payment_outbox_attempts
+              group by instruction_id
+              order by instruction_id",
+        )
+        .fetch_all(&mut owner)
+        .await
+        .expect("read");
+        let expected = [
+            (vec!["DISPATCHED"], "yes"),
+            (vec!["FAILED RAIL_DECLINED"], "no"),
+            (vec!["FAILED RAIL_DECLINED"], "unknown"),
+            (vec!["RETRYABLE OUTCOME_UNKNOWN", "DISPATCHED"], "yes"),
+            (vec!["RETRYABLE RAIL_PENDING", "RETRYABLE RAIL_PENDING", "DISPATCHED"], "yes"),
+            (vec!["RETRYABLE NOT_SENT", "DISPATCHED"], "yes"),
+            (vec!["FAILED INVALID_PAYLOAD"], "no"),
+            (vec!["FAILED INVALID_PAYLOAD"], "no"),
+        ];
+        assert_eq!(rows.len(), expected.len());
+        for ((instruction, attempts, money), (wanted, moved)) in rows.iter().zip(expected) {
+            assert_eq!((attempts.iter().map(String::as_str).collect(), money.as_str()), (wanted, moved), "{instruction}");
+        }
+        assert_eq!(count(&db, "payments_needing_review").await, 1, "the code that no table lists");
+    }
+}
+
+/// A host in a process of its own.
+struct Process {
+    child: Child,
+    folder: TempDir,
+}
+
+impl Process {
+    fn start(db: &Db) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir_all(folder.path().join("config/rails")).expect("a folder");
+        fs::write(folder.path().join("config/rails/mock.toml"), RAIL).expect("written");
+        let child = railhost()
+            .current_dir(folder.path())
+            .env("DATABASE_URL", db.url())
+            .arg("serve")
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("railhost runs");
+        Self { child, folder }
+    }
+
+    fn end(mut self, signal: rustix::process::Signal) -> Option<i32> {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, signal).expect("sent");
+        let code = self.child.wait().expect("reaped").code();
+        drop(self.folder);
+        code
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_payments_of_a_killed_host_move_again_and_none_is_lost_or_doubled() {
+    let db = Db::fresh(Pg::V18).await;
+    let facts = RailFacts {
+        rail_type: "mock".to_owned(),
+        deduplicates: true,
+        hand_over_marks: false,
+        sla_seconds: None,
+        rate: None,
+    };
+    let reason = Reason { by: "test".to_owned(), why: "test".to_owned() };
+    Operator::new(&db.database()).configure_rail(&facts, &reason).await.expect("configured");
+    enqueue(&db, &vec![pay("1.50"); 600]).await;
+    let first = Process::start(&db);
+    until(&db, "payment_outbox_attempts where state = 'DISPATCHED'", |rows| rows > 0).await;
+    assert_eq!(first.end(rustix::process::Signal::KILL), None);
+    assert!(
+        count(&db, "payment_outbox_pending where claimed_by is not null").await > 0,
+        "it died holding some"
+    );
+
+    let second = Process::start(&db);
+    until_all_have_a_verdict(&db).await;
+    assert!(count(&db, "payment_outbox_attempts where state = 'ZOMBIE_REQUEUE'").await > 0);
+    assert_eq!(count(&db, "payment_outbox_attempts where state = 'DISPATCHED'").await, 600);
+    assert_eq!(second.end(rustix::process::Signal::TERM), Some(0));
+    assert_eq!(count(&db, "sequence_gaps").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_is_told_to_stop_under_load_leaves_no_lease_behind() {
+    let db = Db::fresh(Pg::V18).await;
+    enqueue(&db, &vec![pay("1.50"); 600]).await;
+    let host = Process::start(&db);
+    until(&db, "payment_outbox_attempts where state = 'DISPATCHED'", |rows| rows > 0).await;
+    assert_eq!(host.end(rustix::process::Signal::TERM), Some(0));
+    assert_eq!(count(&db, "payment_outbox_pending where claimed_by is not null").await, 0);
+    assert!(count(&db, "payment_outbox_pending").await > 0, "there was more to do");
+    assert_eq!(count(&db, "payment_outbox_attempts where state = 'ZOMBIE_REQUEUE'").await, 0);
+}
