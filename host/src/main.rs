@@ -3,6 +3,7 @@
 mod cli;
 mod config;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -15,7 +16,11 @@ async fn main() -> ExitCode {
         Err(problem) => return cli::exit::usage(&problem),
     };
     tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::try_from_env("RAILHOST_LOG").unwrap_or_else(|_| EnvFilter::new("warn")))
+        .with_env_filter(
+            EnvFilter::try_from_env("RAILHOST_LOG")
+                .unwrap_or_else(|_| EnvFilter::new(arguments.log_default())),
+        )
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();
     match cli::run(arguments).await {

@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 use harness::{Db, Pg, Role, on_each_postgres, railhost};
 use railhost::outbox::Error;
 use railhost::outbox::enqueue::{Ingest, NewPayment};
+use railhost::outbox::lease::Executor;
 use railhost::outbox::operate::{Operator, RailFacts, Reason};
 use railhost::rail::{self, Rails, Sandbox};
 use railhost::relayer::{self, Options};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -92,6 +94,19 @@ async fn enqueue(db: &Db, payloads: &[Value]) {
 
 fn pay(amount: &str) -> Value {
     json!({ "amount": amount, "currency": "ZMW", "destination": "260961234567" })
+}
+
+/// Tells the database of the rail, with its rate for all hosts together.
+async fn configure(db: &Db, rate: Option<(i32, i32)>) {
+    let facts = RailFacts {
+        rail_type: "mock".to_owned(),
+        deduplicates: true,
+        hand_over_marks: false,
+        sla_seconds: None,
+        rate,
+    };
+    let reason = Reason { by: "test".to_owned(), why: "test".to_owned() };
+    Operator::new(&db.database()).configure_rail(&facts, &reason).await.expect("configured");
 }
 
 async fn count(db: &Db, what: &str) -> i64 {
@@ -178,6 +193,36 @@ on_each_postgres! {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_hosts_together_keep_the_rate_of_the_rail() {
+    let db = Db::fresh(Pg::V18).await;
+    configure(&db, Some((40, 20))).await;
+    enqueue(&db, &vec![pay("1.00"); 160]).await;
+    let mut hosts = Vec::new();
+    for _ in 0..3 {
+        hosts.push(Host::start(&db, Options::default()).await);
+    }
+    until_all_have_a_verdict(&db).await;
+    for host in hosts {
+        host.drain().await;
+    }
+    assert_eq!(count(&db, "payment_outbox_attempts where state = 'DISPATCHED'").await, 160);
+    assert!(
+        count(&db, "payment_outbox_attempts a where attempt_no > 1").await == 0,
+        "waiting uses up no attempt"
+    );
+    let mut owner = db.connect(Role::Superuser).await;
+    let most: i64 = sqlx::query_scalar(
+        "select max(beside)
+           from (select count(*) over (order by claimed_at range between current row and '1 second' following) as beside
+                   from symphony.payment_outbox_attempts) as windows",
+    )
+    .fetch_one(&mut owner)
+    .await
+    .expect("counted");
+    assert!(most <= 60, "{most} within a second, at 40 a second and a burst of 20");
+}
+
 /// A host in a process of its own.
 struct Process {
     child: Child,
@@ -185,6 +230,10 @@ struct Process {
 }
 
 impl Process {
+    fn send(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("sent");
+    }
+
     fn start(db: &Db) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir_all(folder.path().join("config/rails")).expect("a folder");
@@ -199,9 +248,8 @@ impl Process {
         Self { child, folder }
     }
 
-    fn end(mut self, signal: rustix::process::Signal) -> Option<i32> {
-        let id = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(id, signal).expect("sent");
+    fn end(mut self, signal: Signal) -> Option<i32> {
+        self.send(signal);
         let code = self.child.wait().expect("reaped").code();
         drop(self.folder);
         code
@@ -211,19 +259,11 @@ impl Process {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_payments_of_a_killed_host_move_again_and_none_is_lost_or_doubled() {
     let db = Db::fresh(Pg::V18).await;
-    let facts = RailFacts {
-        rail_type: "mock".to_owned(),
-        deduplicates: true,
-        hand_over_marks: false,
-        sla_seconds: None,
-        rate: None,
-    };
-    let reason = Reason { by: "test".to_owned(), why: "test".to_owned() };
-    Operator::new(&db.database()).configure_rail(&facts, &reason).await.expect("configured");
+    configure(&db, None).await;
     enqueue(&db, &vec![pay("1.50"); 600]).await;
     let first = Process::start(&db);
     until(&db, "payment_outbox_attempts where state = 'DISPATCHED'", |rows| rows > 0).await;
-    assert_eq!(first.end(rustix::process::Signal::KILL), None);
+    assert_eq!(first.end(Signal::KILL), None);
     assert!(
         count(&db, "payment_outbox_pending where claimed_by is not null").await > 0,
         "it died holding some"
@@ -233,7 +273,7 @@ async fn the_payments_of_a_killed_host_move_again_and_none_is_lost_or_doubled() 
     until_all_have_a_verdict(&db).await;
     assert!(count(&db, "payment_outbox_attempts where state = 'ZOMBIE_REQUEUE'").await > 0);
     assert_eq!(count(&db, "payment_outbox_attempts where state = 'DISPATCHED'").await, 600);
-    assert_eq!(second.end(rustix::process::Signal::TERM), Some(0));
+    assert_eq!(second.end(Signal::TERM), Some(0));
     assert_eq!(count(&db, "sequence_gaps").await, 0);
 }
 
@@ -243,8 +283,29 @@ async fn a_host_that_is_told_to_stop_under_load_leaves_no_lease_behind() {
     enqueue(&db, &vec![pay("1.50"); 600]).await;
     let host = Process::start(&db);
     until(&db, "payment_outbox_attempts where state = 'DISPATCHED'", |rows| rows > 0).await;
-    assert_eq!(host.end(rustix::process::Signal::TERM), Some(0));
+    assert_eq!(host.end(Signal::TERM), Some(0));
     assert_eq!(count(&db, "payment_outbox_pending where claimed_by is not null").await, 0);
     assert!(count(&db, "payment_outbox_pending").await > 0, "there was more to do");
     assert_eq!(count(&db, "payment_outbox_attempts where state = 'ZOMBIE_REQUEUE'").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_frozen_host_heard_is_kept_when_it_wakes_up_too_late() {
+    let db = Db::fresh(Pg::V18).await;
+    enqueue(&db, &vec![pay("1.50"); 10]).await;
+    let host = Process::start(&db);
+    until(&db, "payment_outbox_pending where claimed_by is not null", |rows| rows > 0).await;
+    host.send(Signal::STOP);
+    let watcher = Executor::new(&db.database(), "watcher", 1);
+    let patience = Instant::now();
+    while watcher.repair(100).await.expect("repaired").is_empty() {
+        assert!(patience.elapsed() < Duration::from_secs(60), "no lease ended");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    host.send(Signal::CONT);
+    until(&db, "payment_outbox_late_answers", |rows| rows > 0).await;
+    until_all_have_a_verdict(&db).await;
+    assert_eq!(host.end(Signal::TERM), Some(0));
+    assert_eq!(count(&db, "payment_outbox_attempts where state = 'DISPATCHED'").await, 10);
+    assert!(count(&db, "payment_outbox_attempts where state = 'ZOMBIE_REQUEUE'").await > 0);
 }

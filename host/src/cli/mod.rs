@@ -42,6 +42,16 @@ pub(crate) struct Arguments {
     command: Command,
 }
 
+impl Arguments {
+    /// What is logged where RAILHOST_LOG does not say: a service tells more than an answer does.
+    pub(crate) fn log_default(&self) -> &'static str {
+        match self.command {
+            Command::Serve(_) => "info",
+            _ => "warn",
+        }
+    }
+}
+
 const EXAMPLES: &str = "Examples:
   railhost demo                                   see payments move through a PostgreSQL of its own
   railhost --dev serve                            carry them to their rails

@@ -2,7 +2,7 @@ use super::seen::Seen;
 use super::{Class, Decision, ErrorCode, lie};
 use crate::rail::codes::{Asked, CodeTable, Meaning};
 use crate::rail::definition::Kind;
-use crate::rail::{Answer, CallError, Code, Exchange, Heard, Witness};
+use crate::rail::{Answer, Code, Exchange, Heard, Witness};
 
 /// Judges a call that was to pay.
 pub fn disburse(kind: Kind, heard: &Heard, witness: &Witness, codes: &CodeTable) -> Decision {
@@ -14,8 +14,6 @@ pub fn disburse(kind: Kind, heard: &Heard, witness: &Witness, codes: &CodeTable)
     };
     let decision = match heard {
         Heard::Invalid(violations) => Decision::invalid(violations),
-        Heard::Failed(CallError::Busy(places)) => Decision::new(Class::Retryable, ErrorCode::HostBusy)
-            .saying(format!("all {places} places for calls are taken")),
         Heard::Failed(error) => without_answer(seen, money, error.to_string()),
         Heard::Valid => without_answer(seen, money, "the adapter was not asked to pay".to_owned()),
         Heard::Answer(Answer::NotSent { reason }) if kind == Kind::Mock => {
@@ -112,8 +110,8 @@ fn unknown(why: impl Into<String>) -> Decision {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rail::Left;
     use crate::rail::egress::Class as Purpose;
+    use crate::rail::{CallError, Left};
 
     const TABLE: &str = r#"
         version = 1

@@ -68,8 +68,6 @@ pub enum ErrorCode {
     QueryFailed,
     /// The adapter claims what the gate knows to be untrue.
     AdapterLied,
-    /// The sandbox had no place for the call.
-    HostBusy,
 }
 
 impl ErrorCode {
@@ -85,7 +83,6 @@ impl ErrorCode {
             Self::NotFound => "NOT_FOUND",
             Self::QueryFailed => "QUERY_FAILED",
             Self::AdapterLied => "ADAPTER_LIED",
-            Self::HostBusy => "HOST_BUSY",
         }
     }
 }

@@ -112,6 +112,11 @@ impl Sandbox {
         }
     }
 
+    /// Calls that could start now.
+    pub fn free(&self) -> usize {
+        self.places.available_permits()
+    }
+
     /// Instances, memories, tables and stacks in use: all zero when nothing runs.
     pub fn in_use(&self) -> [usize; 4] {
         self.engine.pooling_allocator_metrics().map_or([0; 4], |metrics| {

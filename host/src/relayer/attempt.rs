@@ -13,10 +13,10 @@ use super::lane::Lane;
 use super::schedule::{self, Manner, Step};
 use crate::outbox::complete::{Outcome, State};
 use crate::outbox::lease::Lease;
-use crate::outcome::{self, Class, Decision, ErrorCode};
+use crate::outcome::{self, Class, Decision};
 use crate::payment::{Instruction, Origin, Violation};
 use crate::rail::artifact::Digest;
-use crate::rail::{self, Loaded, Task};
+use crate::rail::{self, CallError, Heard, Loaded, Task};
 
 /// How an attempt ended.
 pub(super) enum End {
@@ -109,11 +109,16 @@ async fn call(
         if loaded.hand_over_marks {
             let marked = host.executor.mark_handed_over(&[lease.held()]).await;
             if !marked.is_ok_and(|marked| marked.contains(&lease.outbox_id)) {
+                lane.breaker.unused(Instant::now());
                 return None;
             }
         }
     }
     let attempt = loaded.call(&host.sandbox, task, instruction, Some(trusted_until)).await;
+    if matches!(attempt.heard, Heard::Failed(CallError::Busy(_))) {
+        lane.breaker.unused(Instant::now());
+        return None;
+    }
     for line in &attempt.log {
         tracing::debug!(
             rail = lane.rail.name,
@@ -134,11 +139,10 @@ async fn call(
 
 /// What a decision says about the rail, not about the payment.
 fn sign(task: Task, decision: &Decision) -> Sign {
-    match (decision.class, decision.error_code) {
+    match decision.class {
         _ if decision.opens_breaker => Sign::Hold,
-        (_, Some(ErrorCode::HostBusy)) => Sign::Good,
         // Questions go on while the breaker is open; they do not close it.
-        (Class::Unknown | Class::Retryable, _) if task == Task::Disburse => Sign::Bad,
+        Class::Unknown | Class::Retryable if task == Task::Disburse => Sign::Bad,
         _ => Sign::Good,
     }
 }

@@ -68,12 +68,20 @@ impl Breaker {
         }
     }
 
+    /// Nothing was sent after all: the next one may be the probe.
+    pub(super) fn unused(&self, now: Instant) {
+        let mut state = self.state();
+        if *state == State::Probing {
+            *state = State::Open { until: now };
+        }
+    }
+
     /// True if this sign opened it.
     pub(super) fn saw(&self, sign: Sign, now: Instant) -> bool {
         let mut state = self.state();
         let open = State::Open { until: now + Duration::from_millis(self.pace.open_ms.into()) };
         let next = match (*state, sign) {
-            (State::Open { .. }, Sign::Hold) | (_, Sign::Hold) | (State::Probing, Sign::Bad) => open,
+            (_, Sign::Hold) | (State::Probing, Sign::Bad) => open,
             (State::Probing, Sign::Good) => State::Closed { ended: 0, failed: 0 },
             (State::Open { until }, _) => State::Open { until },
             (State::Closed { ended, failed }, sign) => {
@@ -132,6 +140,8 @@ mod tests {
         assert_eq!(breaker.grants(now), Grants::None);
         let later = now + Duration::from_secs(1);
         assert!(breaker.admit(later));
+        breaker.unused(later);
+        assert!(breaker.admit(later), "the one before it was not sent");
         assert!(breaker.saw(Sign::Bad, later));
         assert_eq!(breaker.grants(later), Grants::None);
         assert_eq!(breaker.grants(later + Duration::from_secs(1)), Grants::One);

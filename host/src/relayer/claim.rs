@@ -7,7 +7,7 @@ use chrono::Utc;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::report::Ended;
-use super::{Flight, Host, attempt};
+use super::{Aloft, Flight, Host, attempt};
 use crate::outbox::lease::Lease;
 use crate::outbox::wake::Doorbell;
 use crate::outbox::{Database, Error};
@@ -94,7 +94,8 @@ enum Looked {
 async fn look(host: &Arc<Host>, ended: &UnboundedSender<Ended>) -> Result<Looked, Error> {
     let sent = Instant::now();
     let rooms: Vec<_> = host.lanes.values().filter_map(|lane| lane.room(sent)).collect();
-    let asked: i32 = rooms.iter().map(|room| room.limit).sum();
+    let free = i32::try_from(host.sandbox.free()).unwrap_or(i32::MAX);
+    let asked = free.min(rooms.iter().map(|room| room.limit).sum());
     if asked == 0 {
         return Ok(Looked::NoRoom);
     }
@@ -108,17 +109,20 @@ async fn look(host: &Arc<Host>, ended: &UnboundedSender<Ended>) -> Result<Looked
 
 /// Each payment in a task of its own, which ends when its outcome is on its way to the database.
 fn start(host: &Arc<Host>, ended: &UnboundedSender<Ended>, lease: Lease, sent: Instant) {
-    let Some(lane) = host.lanes.get(&lease.rail_type).cloned() else { return };
-    let Some(place) = lane.place() else { return };
+    let lane = host.lanes.get(&lease.rail_type).cloned();
+    let Some((lane, place)) = lane.and_then(|lane| lane.place().map(|place| (lane, place))) else {
+        tracing::error!(payment = %lease.outbox_id, "{} was leased without room for it", lease.outbox_id);
+        return;
+    };
     lane.claimed(&lease);
     let length = lane.rail.current().pace.lease();
     let flight =
         Flight { held: lease.held(), lease: length, trusted_until: sent + length - COMPLETION_MARGIN };
-    host.flights().insert(lease.outbox_id, flight);
+    let aloft = Aloft::new(host, flight);
     let (host, ended) = (host.clone(), ended.clone());
     tokio::spawn(async move {
         let end = attempt::run(&host, &lane, &lease, sent).await;
-        ended.send(Ended { lane, held: lease.held(), end, place }).ok();
+        ended.send(Ended { held: lease.held(), end, place, aloft }).ok();
     });
 }
 

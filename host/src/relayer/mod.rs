@@ -72,6 +72,27 @@ struct Flight {
     trusted_until: Instant,
 }
 
+/// A lease counts as ours while this lives. A task that panics drops it too, and the lease is left to end by itself.
+struct Aloft {
+    host: Arc<Host>,
+    outbox_id: Uuid,
+}
+
+impl Aloft {
+    fn new(host: &Arc<Host>, flight: Flight) -> Self {
+        let outbox_id = flight.held.outbox_id;
+        host.flights().insert(outbox_id, flight);
+        Self { host: host.clone(), outbox_id }
+    }
+}
+
+impl Drop for Aloft {
+    fn drop(&mut self) {
+        self.host.flights().remove(&self.outbox_id);
+        self.host.freed.notify_one();
+    }
+}
+
 impl Host {
     fn is_stopping(&self) -> bool {
         *self.stop.borrow()

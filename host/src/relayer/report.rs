@@ -6,9 +6,8 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::Host;
 use super::attempt::End;
-use super::lane::Lane;
+use super::{Aloft, Host};
 use crate::outbox::Error;
 use crate::outbox::complete::Completion;
 use crate::outbox::lease::Held;
@@ -19,10 +18,10 @@ const FAILED_PAUSE_FIRST: Duration = Duration::from_millis(50);
 const FAILED_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 pub(super) struct Ended {
-    pub lane: Arc<Lane>,
     pub held: Held,
     pub end: End,
     pub place: OwnedSemaphorePermit,
+    pub aloft: Aloft,
 }
 
 /// Runs until the last attempt has ended and is written. While one batch is on its way the next one gathers.
@@ -30,36 +29,26 @@ pub(super) async fn run(host: Arc<Host>, mut endings: UnboundedReceiver<Ended>) 
     let mut batch = Vec::new();
     while endings.recv_many(&mut batch, BATCH_MAX).await > 0 {
         let (mut completions, mut unused, mut places) = (Vec::new(), Vec::new(), Vec::new());
-        for Ended { lane, held, end, place } in batch.drain(..) {
+        for Ended { held, end, place, aloft } in batch.drain(..) {
             match end {
                 End::Outcome(outcome) => completions.push(Completion { held, outcome: *outcome }),
                 End::Unused => unused.push(held),
             }
-            places.push((lane, place));
+            places.push((place, aloft));
         }
         complete(&host, &completions).await;
         release(&host, &unused).await;
-        let mut flights = host.flights();
-        for held in completions.iter().map(|completion| completion.held).chain(unused) {
-            flights.remove(&held.outbox_id);
-        }
-        drop(flights);
         drop(places);
-        host.freed.notify_one();
     }
 }
 
-/// The one write that is repeated for as long as the process lives: a token that has completed is recognised.
+/// A token that has completed is recognised, so this may be repeated until an answer comes.
 async fn complete(host: &Host, completions: &[Completion]) {
-    let mut pause = FAILED_PAUSE_FIRST;
-    let answers = loop {
-        match host.executor.complete_batch(completions).await {
-            Ok(answers) => break answers,
-            Err(error) => {
-                tracing::warn!(%error, waiting = completions.len(), "outcomes cannot be written, trying again: {error}");
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(FAILED_PAUSE_MAX);
-            }
+    let answers = match persist(|| host.executor.complete_batch(completions)).await {
+        Ok(answers) => answers,
+        Err(error) => {
+            tracing::error!(%error, "{} outcomes cannot be written, others will ask: {error}", completions.len());
+            return;
         }
     };
     for (completion, answer) in completions.iter().zip(answers) {
@@ -68,11 +57,26 @@ async fn complete(host: &Host, completions: &[Completion]) {
             Ok(_) => {}
             Err(Error::LeaseLost(_)) => {
                 tracing::info!(%payment, "{payment}: the lease was lost, its answer is kept as late");
-                if let Err(error) = host.executor.record_late_answer(completion).await {
+                if let Err(error) = persist(|| host.executor.record_late_answer(completion)).await {
                     tracing::error!(%payment, %error, "{payment}: a late answer was not kept: {error}");
                 }
             }
             Err(error) => tracing::error!(%payment, %error, "{payment}: its outcome was refused: {error}"),
+        }
+    }
+}
+
+/// Repeats a write for as long as the database does not say whether it took effect.
+async fn persist<T, F: Future<Output = Result<T, Error>>>(write: impl Fn() -> F) -> Result<T, Error> {
+    let mut pause = FAILED_PAUSE_FIRST;
+    loop {
+        match write().await {
+            Err(error @ (Error::Unreachable(_) | Error::Conflict(_))) => {
+                tracing::debug!(%error, pause_ms = pause.as_millis(), "not written yet: {error}");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(FAILED_PAUSE_MAX);
+            }
+            other => return other,
         }
     }
 }
