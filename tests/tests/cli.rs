@@ -252,6 +252,16 @@ fn a_wrong_configuration_names_file_key_and_expectation() {
         assert_eq!(output.status.code(), Some(64), "{content}: {}", text(&output.stderr));
         assert!(text(&output.stderr).contains(sentence), "{content}: {}", text(&output.stderr));
     }
+    let mock = "kind = \"mock\"\ncomponent = \"builtin:mock\"\nidempotent = true\nhand_over_marks = false\n";
+    place.write("config/rails/slow.toml", &format!("{mock}pace = {{ lease_seconds = 20 }}\n"));
+    let short = place.run(&["serve"]);
+    assert_eq!(short.status.code(), Some(64));
+    assert!(
+        text(&short.stderr).contains("rails/slow.toml: pace.lease_seconds is 20, expected 38 to 600"),
+        "{}",
+        text(&short.stderr)
+    );
+    fs::remove_file(place.folder.path().join("config/rails/slow.toml")).expect("removed");
     place.write(
         "config/rails/bank.toml",
         "kind = \"mock\"\ncomponent = \"builtin:mock\"\nidempotent = false\nhand_over_marks = false\n",

@@ -46,7 +46,7 @@ impl Arguments {
     /// What is logged where RAILHOST_LOG does not say: a service tells more than an answer does.
     pub(crate) fn log_default(&self) -> &'static str {
         match self.command {
-            Command::Serve(_) => "info",
+            Command::Serve(_) => "info,sqlx=warn",
             _ => "warn",
         }
     }
