@@ -277,6 +277,28 @@ async fn the_payments_of_a_killed_host_move_again_and_none_is_lost_or_doubled() 
     assert_eq!(count(&db, "sequence_gaps").await, 0);
 }
 
+#[test]
+fn the_demo_kills_a_host_and_proves_that_nothing_was_lost() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let demo =
+        railhost().current_dir(folder.path()).args(["demo", "--payments", "1000"]).output().expect("it runs");
+    let (said, remarks) = (String::from_utf8_lossy(&demo.stdout), String::from_utf8_lossy(&demo.stderr));
+    assert!(demo.status.success(), "{said}{remarks}");
+    let number = |name: &str| -> u32 {
+        let line =
+            said.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{name}: {said}"));
+        line.trim().parse().unwrap_or_else(|_| panic!("{name}: {said}"))
+    };
+    assert_eq!((number("lost"), number("with two verdicts"), number("gaps in the streams")), (0, 0, 0));
+    assert!(number("taken over from the killed host") > 0, "{said}");
+    assert_eq!(
+        number("dispatched") + number("failed, no money moved") + number("failed, for a person to look at"),
+        1000
+    );
+    assert!(remarks.contains("killed with SIGKILL"), "{remarks}");
+    assert!(!folder.path().join(".railhost/demo").exists(), "it cleans up after itself");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_that_is_told_to_stop_under_load_leaves_no_lease_behind() {
     let db = Db::fresh(Pg::V18).await;

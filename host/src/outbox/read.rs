@@ -58,6 +58,21 @@ pub struct Review {
     pub has_late_answer: bool,
 }
 
+/// How a payment ended, by its history.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub struct Ending {
+    pub outbox_id: Uuid,
+    /// 1, or 0 while it is open.
+    pub verdicts: i64,
+    pub state: Option<String>,
+    pub money_moved: Option<String>,
+    pub ended_at: Option<DateTime<Utc>>,
+    /// An attempt before the verdict settled nothing.
+    pub retried: bool,
+    /// A host lost it on the way.
+    pub taken_over: bool,
+}
+
 /// May read pending, history and views.
 #[derive(Clone, Debug)]
 pub struct Reader {
@@ -85,6 +100,26 @@ impl Reader {
               order by at, event in ('LEASED', 'PARKED', 'SCHEDULED', 'DUE')",
         )
         .bind(outbox_id)
+        .fetch_all(&self.pool)
+        .await?)
+    }
+
+    /// How these payments ended.
+    pub async fn endings(&self, payments: &[Uuid]) -> Result<Vec<Ending>, Error> {
+        Ok(sqlx::query_as(
+            "select m.outbox_id,
+                    count(*) filter (where a.state in ('DISPATCHED', 'FAILED')) as verdicts,
+                    max(a.state::text) filter (where a.state in ('DISPATCHED', 'FAILED')) as state,
+                    max(a.money_moved) filter (where a.state in ('DISPATCHED', 'FAILED')) as money_moved,
+                    max(a.completed_at) filter (where a.state in ('DISPATCHED', 'FAILED')) as ended_at,
+                    coalesce(bool_or(a.state = 'RETRYABLE'), false) as retried,
+                    coalesce(bool_or(a.state = 'ZOMBIE_REQUEUE'), false) as taken_over
+               from unnest($1) as m(outbox_id)
+               left join symphony.payment_outbox_attempts a using (outbox_id)
+              group by m.outbox_id
+              order by m.outbox_id",
+        )
+        .bind(payments)
         .fetch_all(&self.pool)
         .await?)
     }

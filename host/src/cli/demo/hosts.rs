@@ -1,0 +1,115 @@
+//! The demo's host processes, each a `railhost serve` with the demo's own rails.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::RAILS;
+use crate::config::Config;
+
+const DRAIN_MAX: Duration = Duration::from_secs(60);
+
+/// All of them end with this.
+pub(super) struct Hosts {
+    /// Configuration and logs; gone in the end.
+    folder: PathBuf,
+    running: Vec<(String, Child)>,
+    started: usize,
+}
+
+impl Hosts {
+    pub(super) fn new(config: &Config) -> anyhow::Result<Self> {
+        let postgres = std::path::absolute(&config.embedded.folder)?;
+        let folder = postgres.with_file_name("demo");
+        let rails = folder.join("rails");
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        fs::create_dir_all(&rails).with_context(|| format!("cannot make {}", rails.display()))?;
+        for (name, text) in RAILS {
+            fs::write(rails.join(format!("{name}.toml")), text)?;
+        }
+        let quoted = |path: &Path| toml::Value::from(path.display().to_string()).to_string();
+        let text = format!(
+            "[embedded]\nfolder = {}\n\n[adapters]\ncache = {}\n",
+            quoted(&postgres),
+            quoted(&std::path::absolute(&config.adapters.cache)?)
+        );
+        fs::write(folder.join("demo.toml"), text)?;
+        Ok(Self { folder, running: Vec::new(), started: 0 })
+    }
+
+    pub(super) fn start(&mut self) -> anyhow::Result<()> {
+        self.started += 1;
+        let name = format!("host-{}", self.started);
+        let log = File::create(self.log(&name))?;
+        let child = Command::new(std::env::current_exe()?)
+            .arg("--dev")
+            .arg("--config")
+            .arg(self.folder.join("demo.toml"))
+            .arg("serve")
+            .env_remove("DATABASE_URL")
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()?;
+        self.running.push((name, child));
+        Ok(())
+    }
+
+    /// A host that ended by itself is a fault of the demo, and its log says why.
+    pub(super) fn check(&mut self) -> anyhow::Result<()> {
+        for (name, child) in &mut self.running {
+            if let Some(status) = child.try_wait()? {
+                let log = fs::read_to_string(self.folder.join(format!("{name}.log"))).unwrap_or_default();
+                bail!("{name} ended, {status}:\n{log}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Kills the first one, and says which.
+    pub(super) fn kill(&mut self) -> anyhow::Result<String> {
+        ensure!(!self.running.is_empty(), "no host is running");
+        let (name, mut child) = self.running.remove(0);
+        child.kill()?;
+        child.wait()?;
+        Ok(name)
+    }
+
+    pub(super) async fn drain(&mut self) -> anyhow::Result<()> {
+        for (_, child) in &self.running {
+            kill_process(Pid::from_child(child), Signal::TERM)?;
+        }
+        let began = Instant::now();
+        for (name, mut child) in std::mem::take(&mut self.running) {
+            while child.try_wait()?.is_none() {
+                if began.elapsed() > DRAIN_MAX {
+                    child.kill()?;
+                    child.wait()?;
+                    bail!("{name} did not drain within {DRAIN_MAX:?}");
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+        Ok(())
+    }
+
+    fn log(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.log"))
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for (_, child) in &mut self.running {
+            child.kill().ok();
+            child.wait().ok();
+        }
+        fs::remove_dir_all(&self.folder).ok();
+    }
+}
