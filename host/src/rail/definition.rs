@@ -231,7 +231,7 @@ impl Definition {
         file.limits
             .problem()
             .or_else(|| file.timeouts.problem())
-            .or_else(|| file.pace.problem(file.timeouts.call()))
+            .or_else(|| file.pace.problem(file.timeouts.call(), file.idempotent))
             .or_else(|| self.component_problem())
             .or_else(|| self.endpoint_problem())
             .or_else(|| self.token_problem())

@@ -85,11 +85,10 @@ impl Default for BreakerPace {
 }
 
 impl Pace {
-    pub fn lease(&self) -> Duration {
-        Duration::from_secs_f64(self.lease_seconds)
-    }
-
-    pub(super) fn problem(&self, call: Duration) -> Option<String> {
+    pub(super) fn problem(&self, call: Duration, idempotent: bool) -> Option<String> {
+        if self.resend_is_safe && !idempotent {
+            return Some("pace.resend_is_safe is true, expected idempotent = true beside it".to_owned());
+        }
         if !(1..=10_000).contains(&self.concurrency) {
             return Some(format!("pace.concurrency is {}, expected 1 to 10000", self.concurrency));
         }
@@ -133,7 +132,7 @@ mod tests {
     #[test]
     fn the_defaults_are_sound_and_pauses_grow_to_their_cap() {
         let pace = Pace::default();
-        assert_eq!(pace.problem(CALL), None);
+        assert_eq!(pace.problem(CALL, true), None);
         assert_eq!(pace.retry.after(1), Duration::from_secs(1));
         assert_eq!(pace.retry.after(3), Duration::from_secs(4));
         assert_eq!(pace.retry.after(20), Duration::from_secs(300));
@@ -142,12 +141,18 @@ mod tests {
     #[test]
     fn what_cannot_work_is_refused_with_key_and_expectation() {
         let lease = Pace { lease_seconds: 37.0, ..Pace::default() };
-        assert!(lease.problem(CALL).expect("too short").contains("expected 38 to 600"));
+        assert!(lease.problem(CALL, true).expect("too short").contains("expected 38 to 600"));
         let window = Pace { reconcile_seconds: 86_400, ..Pace::default() };
-        assert!(window.problem(CALL).expect("too long").contains("pace.query spans"));
+        assert!(window.problem(CALL, true).expect("too long").contains("pace.query spans"));
+        let careless = Pace { resend_is_safe: true, ..Pace::default() };
+        assert_eq!(careless.problem(CALL, true), None);
+        assert!(careless.problem(CALL, false).expect("it pays twice").contains("resend_is_safe"));
         let steps = Steps { base_ms: 10, factor: 0.5, cap_ms: 10 };
         assert!(
-            Pace { retry: steps, ..Pace::default() }.problem(CALL).expect("shrinks").contains("pace.retry")
+            Pace { retry: steps, ..Pace::default() }
+                .problem(CALL, true)
+                .expect("shrinks")
+                .contains("pace.retry")
         );
     }
 }

@@ -115,9 +115,9 @@ fn start(host: &Arc<Host>, ended: &UnboundedSender<Ended>, lease: Lease, sent: I
         return;
     };
     lane.claimed(&lease);
-    let length = lane.rail.current().pace.lease();
-    let flight =
-        Flight { held: lease.held(), lease: length, trusted_until: sent + length - COMPLETION_MARGIN };
+    let length = (lease.lease_expires_at - lease.claimed_at).to_std().unwrap_or_default();
+    let trusted_until = sent + length.saturating_sub(COMPLETION_MARGIN);
+    let flight = Flight { held: lease.held(), lease: length, trusted_until };
     let aloft = Aloft::new(host, flight);
     let (host, ended) = (host.clone(), ended.clone());
     tokio::spawn(async move {

@@ -63,7 +63,7 @@ async fn heartbeat(host: &Host) -> Result<(), Error> {
         let mut flights = host.flights();
         for (outbox_id, _) in extended {
             if let Some(flight) = flights.get_mut(&outbox_id) {
-                flight.trusted_until = sent + flight.lease - COMPLETION_MARGIN;
+                flight.trusted_until = sent + flight.lease.saturating_sub(COMPLETION_MARGIN);
             }
         }
     }
