@@ -226,7 +226,15 @@ async fn three_hosts_together_keep_the_rate_of_the_rail() {
 /// A host in a process of its own.
 struct Process {
     child: Child,
-    folder: TempDir,
+    _folder: TempDir,
+}
+
+/// A test that fails leaves no host behind.
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
 }
 
 impl Process {
@@ -245,14 +253,12 @@ impl Process {
             .stderr(Stdio::inherit())
             .spawn()
             .expect("railhost runs");
-        Self { child, folder }
+        Self { child, _folder: folder }
     }
 
     fn end(mut self, signal: Signal) -> Option<i32> {
         self.send(signal);
-        let code = self.child.wait().expect("reaped").code();
-        drop(self.folder);
-        code
+        self.child.wait().expect("reaped").code()
     }
 }
 
