@@ -2,6 +2,7 @@
 //! its own part. A wrong value stops the start with file, key and expectation; nothing falls back silently.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fs};
@@ -123,6 +124,8 @@ impl Default for Adapters {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Relayer {
+    /// Where `/metrics`, `/healthz` and `/readyz` are answered; nowhere if it is left out.
+    pub listen: Option<SocketAddr>,
     /// Connections to the database, besides the one that listens.
     connections: u32,
     /// Looks at the queue this often though nobody rang.
@@ -133,7 +136,7 @@ pub(crate) struct Relayer {
 
 impl Default for Relayer {
     fn default() -> Self {
-        Self { connections: 8, poll_ms: 1000, drain_seconds: 40 }
+        Self { listen: None, connections: 8, poll_ms: 1000, drain_seconds: 40 }
     }
 }
 

@@ -1,12 +1,13 @@
 //! Symphony Rail Host: leases payments from a PostgreSQL outbox and hands each to its rail.
 //!
 //! In reading order: [`relayer`] carries payments from the outbox to their rails; [`outbox`] keeps the payments and is the only place with SQL; [`payment`] is what a rail is told of
-//! one; [`rail`] runs the adapters and lets nothing out that is not allowed; [`outcome`] judges what came of it. [`builtin`] holds the adapters that come with
+//! one; [`rail`] runs the adapters and lets nothing out that is not allowed; [`outcome`] judges what came of it. [`observe`] tells how a host is doing. [`builtin`] holds the adapters that come with
 //! the host, [`conformance`] tests adapters for those who write them, [`embedded`] runs a private PostgreSQL for development and tests.
 
 pub mod builtin;
 pub mod conformance;
 pub mod embedded;
+pub mod observe;
 pub mod outbox;
 pub mod outcome;
 pub mod payment;

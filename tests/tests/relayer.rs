@@ -1,20 +1,24 @@
 //! The relayer: from a committed row to a fenced verdict.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use harness::{Db, Pg, Role, on_each_postgres, railhost};
-use railhost::outbox::Error;
+use railhost::observe::{self, Health, Metrics};
 use railhost::outbox::enqueue::{Ingest, NewPayment};
 use railhost::outbox::lease::Executor;
 use railhost::outbox::operate::{Operator, RailFacts, Reason};
+use railhost::outbox::{Database, Error};
 use railhost::rail::{self, Rails, Sandbox};
 use railhost::relayer::{self, Options};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -54,6 +58,7 @@ struct Host {
     _folder: TempDir,
     stop: watch::Sender<bool>,
     running: JoinHandle<Result<usize, Error>>,
+    metrics: Arc<Metrics>,
 }
 
 impl Host {
@@ -65,9 +70,13 @@ impl Host {
         let (sandbox, database) = (Arc::new(sandbox), db.database());
         let rails = Rails::load(&sandbox, folder.path()).await.expect("they load");
         let (stop, stopped) = watch::channel(false);
+        let metrics = Arc::new(Metrics::new().expect("metrics"));
+        let counted = metrics.clone();
         let running =
-            tokio::spawn(async move { relayer::run(&database, sandbox, &rails, options, stopped).await });
-        Self { _folder: folder, stop, running }
+            tokio::spawn(
+                async move { relayer::run(&database, sandbox, &rails, counted, options, stopped).await },
+            );
+        Self { _folder: folder, stop, running, metrics }
     }
 
     async fn drain(self) {
@@ -109,6 +118,16 @@ async fn configure(db: &Db, rate: Option<(i32, i32)>) {
     Operator::new(&db.database()).configure_rail(&facts, &reason).await.expect("configured");
 }
 
+/// A page, head and all.
+async fn get(address: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.expect("connected");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("asked");
+    let mut page = String::new();
+    stream.read_to_string(&mut page).await.expect("answered");
+    page
+}
+
 async fn count(db: &Db, what: &str) -> i64 {
     let mut owner = db.connect(Role::Superuser).await;
     sqlx::query_scalar(sqlx::AssertSqlSafe(format!("select count(*) from symphony.{what}")))
@@ -145,6 +164,45 @@ on_each_postgres! {
         assert_eq!(count(&db, "payment_outbox_attempts where state = 'DISPATCHED'").await, 3, "replays are no payments");
         host.drain().await;
         assert_eq!(count(&db, "relay_hosts").await, 0);
+    }
+
+    async fn its_pages_say_what_it_did_and_whether_it_is_ready(db: Db) {
+        configure(&db, None).await;
+        let host = Host::start(&db, Options::default()).await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let health = Health { database: db.database(), metrics: host.metrics.clone() };
+        let pages = tokio::spawn(observe::serve(listener, health));
+        enqueue(&db, &[pay("1.00"), pay("1.13"), pay("1.17"), json!({})]).await;
+        until_all_have_a_verdict(&db).await;
+        host.drain().await;
+
+        let metrics = get(address, "/metrics").await;
+        for line in [
+            "attempts_total{rail=\"mock\",state=\"DISPATCHED\"} 2",
+            "attempts_total{rail=\"mock\",state=\"FAILED\"} 2",
+            "attempts_total{rail=\"mock\",state=\"RETRYABLE\"} 1",
+            "plugin_call_seconds_count{rail=\"mock\"} 4",
+            "dispatch_latency_ms_count{rail=\"mock\"} 5",
+            "retry_depth_count 4",
+            "lease_lost_total 0",
+            "outbox_pending_depth",
+        ] {
+            assert!(metrics.contains(line), "{line} is not in\n{metrics}");
+        }
+        assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200"));
+        assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 200"));
+        assert!(get(address, "/else").await.starts_with("HTTP/1.1 404"));
+        pages.abort();
+
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let nowhere = "postgres://nobody@127.0.0.1:1/none".parse().expect("a URL");
+        let health = Health { database: Database::new(nowhere), metrics: Arc::new(Metrics::new().expect("metrics")) };
+        let pages = tokio::spawn(observe::serve(listener, health));
+        assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 503"));
+        assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200"), "the process lives all the same");
+        pages.abort();
     }
 
     async fn a_poll_alone_drives_it(db: Db) {

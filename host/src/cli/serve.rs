@@ -1,13 +1,16 @@
 //! Runs a host until it is told to stop.
 
+use std::convert::Infallible;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use railhost::observe::{self, Health, Metrics};
 use railhost::outbox::migrate;
 use railhost::rail::{Options, Rails, Sandbox};
 use railhost::relayer;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -39,11 +42,24 @@ impl Serve {
         let rails = Rails::load(&sandbox, &config.rails_folder).await?;
         migrate::verify(session.database()).await?;
         let options = config.relayer.options();
+        let listener = match config.relayer.listen {
+            None => None,
+            Some(address) => Some(TcpListener::bind(address).await.map_err(|error| {
+                BadArgument(format!("{}: relayer.listen is {address}: {error}", config.file.display()))
+            })?),
+        };
+        let metrics = Arc::new(Metrics::new()?);
+        let health = Health { database: session.database().clone(), metrics: metrics.clone() };
+        let pages = match &listener {
+            Some(listener) => format!("; pages on http://{}", listener.local_addr()?),
+            None => String::new(),
+        };
         let names: Vec<_> = rails.all().iter().map(|rail| rail.name.clone()).collect();
         let (stop, stopped) = watch::channel(false);
-        let host = relayer::run(session.database(), sandbox.clone(), &rails, options.clone(), stopped);
+        let host =
+            relayer::run(session.database(), sandbox.clone(), &rails, metrics, options.clone(), stopped);
         say(&format!(
-            "Host {} serves {}; ready after {} ms. SIGTERM or Ctrl-C drains, a second one ends at once.",
+            "Host {} serves {}; ready after {} ms{pages}. SIGTERM or Ctrl-C drains, a second one ends at once.",
             options.worker_id,
             names.join(", "),
             started.elapsed().as_millis()
@@ -52,6 +68,7 @@ impl Serve {
             left = host => left?,
             ended = rails.watch(&sandbox, LOOK_EVERY) => match ended? {},
             ended = signals(&stop, options.drain) => match ended? {},
+            never = answer(listener, health) => match never {},
         };
         match left {
             0 => say("Drained: nothing is in flight."),
@@ -61,8 +78,15 @@ impl Serve {
     }
 }
 
+async fn answer(listener: Option<TcpListener>, health: Health) -> Infallible {
+    match listener {
+        Some(listener) => observe::serve(listener, health).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// The first signal drains, the second ends the process as it is: the database is consistent at any time.
-async fn signals(stop: &watch::Sender<bool>, drain: Duration) -> std::io::Result<std::convert::Infallible> {
+async fn signals(stop: &watch::Sender<bool>, drain: Duration) -> std::io::Result<Infallible> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     loop {
         tokio::select! {

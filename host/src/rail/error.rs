@@ -42,6 +42,24 @@ pub enum LoadError {
     Network(String),
 }
 
+impl CallError {
+    /// One word of a closed list.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Deadline(_) => "deadline",
+            Self::Cpu(_) => "cpu",
+            Self::Memory(_) => "memory",
+            Self::Table(_) => "table",
+            Self::Resources(_) => "resources",
+            Self::Stack => "stack",
+            Self::Trap(_) => "trap",
+            Self::Mismatch(_) => "mismatch",
+            Self::BadAnswer(_) => "bad-answer",
+            Self::Busy(_) => "busy",
+        }
+    }
+}
+
 /// Why a call ended without an answer. What may have left is the witness's to say.
 #[derive(Debug, Clone, PartialEq, Eq, ThisError)]
 pub enum CallError {

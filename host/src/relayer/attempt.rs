@@ -115,7 +115,12 @@ async fn call(
         }
     }
     let attempt = loaded.call(&host.sandbox, task, instruction, Some(trusted_until)).await;
-    if matches!(attempt.heard, Heard::Failed(CallError::Busy(_))) {
+    let failed = match &attempt.heard {
+        Heard::Failed(error) => Some(error),
+        _ => None,
+    };
+    host.metrics.called(&lane.rail.name, attempt.took, failed);
+    if matches!(failed, Some(CallError::Busy(_))) {
         lane.breaker.unused(Instant::now());
         return None;
     }

@@ -46,6 +46,7 @@ pub(super) async fn run(
         let looked = match look(host, &ended).await {
             Ok(looked) => looked,
             Err(error) => {
+                host.metrics.claims_failed.inc();
                 tracing::warn!(%error, pause_ms = pause.as_millis(), "cannot claim, trying again: {error}");
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
@@ -74,8 +75,8 @@ pub(super) async fn run(
             Looked::NothingDue => {
                 let next = sleep_for(host, found_at).await;
                 tokio::select! {
-                    () = ring(doorbell.as_mut(), &mut rang_at) => {}
-                    () = tokio::time::sleep(next) => {}
+                    () = ring(doorbell.as_mut(), &mut rang_at) => host.metrics.notify_wakeups.inc(),
+                    () = tokio::time::sleep(next) => host.metrics.poll_wakeups.inc(),
                     _ = stop.changed() => {}
                 }
             }
@@ -101,6 +102,10 @@ async fn look(host: &Arc<Host>, ended: &UnboundedSender<Ended>) -> Result<Looked
     }
     let leases = host.executor.claim(asked, &rooms, TAKEOVERS_MAX).await?;
     let found = leases.len();
+    host.metrics.claim_seconds.observe(sent.elapsed().as_secs_f64());
+    if found > 0 {
+        host.metrics.claim_batches.inc();
+    }
     for lease in leases {
         start(host, ended, lease, sent);
     }
@@ -121,8 +126,9 @@ fn start(host: &Arc<Host>, ended: &UnboundedSender<Ended>, lease: Lease, sent: I
     let aloft = Aloft::new(host, flight);
     let (host, ended) = (host.clone(), ended.clone());
     tokio::spawn(async move {
+        let held = lease.held();
         let end = attempt::run(&host, &lane, &lease, sent).await;
-        ended.send(Ended { held: lease.held(), end, place, aloft }).ok();
+        ended.send(Ended { rail: lease.rail_type, held, end, sent, place, aloft }).ok();
     });
 }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::breaker::Grants;
 use super::{Flight, Host};
 use crate::outbox::Error;
 use crate::rail::pace::COMPLETION_MARGIN;
@@ -12,6 +13,7 @@ use crate::rail::pace::COMPLETION_MARGIN;
 const REPAIR_EVERY: Duration = Duration::from_secs(5);
 const REPAIR_ROWS: i32 = 1_000;
 const PARKING_EVERY: Duration = Duration::from_secs(1);
+const BREAKERS_EVERY: Duration = Duration::from_secs(1);
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(host: Arc<Host>) {
@@ -19,6 +21,7 @@ pub(super) async fn run(host: Arc<Host>) {
         again(REPAIR_EVERY, || repair(&host)),
         again(PARKING_EVERY, || park(&host)),
         again(HEARTBEAT_EVERY, || heartbeat(&host)),
+        again(BREAKERS_EVERY, || breakers(&host)),
     );
 }
 
@@ -37,6 +40,7 @@ async fn again<F: Future<Output = Result<(), Error>>>(every: Duration, act: impl
 async fn repair(host: &Host) -> Result<(), Error> {
     let repaired = host.executor.repair(REPAIR_ROWS).await?;
     if !repaired.is_empty() {
+        host.metrics.reaper_requeues.inc_by(repaired.len() as u64);
         tracing::info!(payments = repaired.len(), "{} payments of dead hosts are due again", repaired.len());
         host.freed.notify_one();
     }
@@ -45,6 +49,20 @@ async fn repair(host: &Host) -> Result<(), Error> {
 
 async fn park(host: &Host) -> Result<(), Error> {
     host.executor.reconcile_parking().await.map(drop)
+}
+
+async fn breakers(host: &Host) -> Result<(), Error> {
+    for (rail, lane) in &host.lanes {
+        host.metrics.breaker(
+            rail,
+            match lane.breaker.grants(Instant::now()) {
+                Grants::All => 0,
+                Grants::One => 1,
+                Grants::None => 2,
+            },
+        );
+    }
+    Ok(())
 }
 
 /// Prolongs what has used up more than half of its lease.

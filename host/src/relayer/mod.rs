@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, watch};
 use uuid::Uuid;
 
+use crate::observe::Metrics;
 use crate::outbox::lease::{Executor, Held};
 use crate::outbox::{Database, Error};
 use crate::rail::{Rails, Sandbox};
@@ -57,6 +58,7 @@ struct Host {
     executor: Executor,
     sandbox: Arc<Sandbox>,
     lanes: BTreeMap<String, Arc<Lane>>,
+    metrics: Arc<Metrics>,
     /// Leases that are ours, and until when we trust them.
     flights: Mutex<HashMap<Uuid, Flight>>,
     /// A place is free again.
@@ -113,6 +115,7 @@ pub async fn run(
     database: &Database,
     sandbox: Arc<Sandbox>,
     rails: &Rails,
+    metrics: Arc<Metrics>,
     options: Options,
     stop: watch::Receiver<bool>,
 ) -> Result<usize, Error> {
@@ -123,6 +126,7 @@ pub async fn run(
         executor,
         sandbox,
         lanes,
+        metrics,
         flights: Mutex::default(),
         freed: Notify::new(),
         stop,

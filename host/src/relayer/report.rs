@@ -1,7 +1,7 @@
 //! Writes down how attempts ended, many at a time. A place is free when its outcome is durable, not before.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -18,6 +18,9 @@ const FAILED_PAUSE_FIRST: Duration = Duration::from_millis(50);
 const FAILED_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 pub(super) struct Ended {
+    pub rail: String,
+    /// When its claim was sent.
+    pub sent: Instant,
     pub held: Held,
     pub end: End,
     pub place: OwnedSemaphorePermit,
@@ -28,22 +31,26 @@ pub(super) struct Ended {
 pub(super) async fn run(host: Arc<Host>, mut endings: UnboundedReceiver<Ended>) {
     let mut batch = Vec::new();
     while endings.recv_many(&mut batch, BATCH_MAX).await > 0 {
-        let (mut completions, mut unused, mut places) = (Vec::new(), Vec::new(), Vec::new());
-        for Ended { held, end, place, aloft } in batch.drain(..) {
+        let (mut completions, mut claims, mut unused, mut places) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for Ended { rail, sent, held, end, place, aloft } in batch.drain(..) {
             match end {
-                End::Outcome(outcome) => completions.push(Completion { held, outcome: *outcome }),
+                End::Outcome(outcome) => {
+                    completions.push(Completion { held, outcome: *outcome });
+                    claims.push((rail, sent));
+                }
                 End::Unused => unused.push(held),
             }
             places.push((place, aloft));
         }
-        complete(&host, &completions).await;
+        complete(&host, &completions, &claims).await;
         release(&host, &unused).await;
         drop(places);
     }
 }
 
 /// A token that has completed is recognised, so this may be repeated until an answer comes.
-async fn complete(host: &Host, completions: &[Completion]) {
+async fn complete(host: &Host, completions: &[Completion], claims: &[(String, Instant)]) {
     let answers = match persist(|| host.executor.complete_batch(completions)).await {
         Ok(answers) => answers,
         Err(error) => {
@@ -51,15 +58,23 @@ async fn complete(host: &Host, completions: &[Completion]) {
             return;
         }
     };
-    for (completion, answer) in completions.iter().zip(answers) {
+    for ((completion, (rail, sent)), answer) in completions.iter().zip(claims).zip(answers) {
         let payment = completion.held.outbox_id;
         match answer {
-            Ok(_) => {}
+            Ok(done) => host.metrics.written(rail, &done.state, done.attempt_no, sent.elapsed()),
             Err(Error::LeaseLost(_)) => {
+                host.metrics.lease_lost.inc();
                 tracing::info!(%payment, "{payment}: the lease was lost, its answer is kept as late");
-                if let Err(error) = persist(|| host.executor.record_late_answer(completion)).await {
-                    tracing::error!(%payment, %error, "{payment}: a late answer was not kept: {error}");
+                match persist(|| host.executor.record_late_answer(completion)).await {
+                    Ok(_) => host.metrics.late_answers.inc(),
+                    Err(error) => {
+                        tracing::error!(%payment, %error, "{payment}: a late answer was not kept: {error}");
+                    }
                 }
+            }
+            Err(error @ Error::TerminalGuard(_)) => {
+                host.metrics.terminal_guard_hits.inc();
+                tracing::error!(%payment, %error, "{payment}: {error}");
             }
             Err(error) => tracing::error!(%payment, %error, "{payment}: its outcome was refused: {error}"),
         }

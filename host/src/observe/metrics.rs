@@ -1,0 +1,177 @@
+use std::time::Duration;
+
+use prometheus::{
+    Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, TextEncoder,
+};
+
+use crate::outbox::read::Status;
+use crate::rail::CallError;
+
+/// All that a host counts. Label values come from configuration and from closed lists, never from a guest or a rail.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    pub notify_wakeups: IntCounter,
+    pub poll_wakeups: IntCounter,
+    pub claim_batches: IntCounter,
+    pub claims_failed: IntCounter,
+    pub claim_seconds: Histogram,
+    pub reaper_requeues: IntCounter,
+    pub lease_lost: IntCounter,
+    pub late_answers: IntCounter,
+    pub terminal_guard_hits: IntCounter,
+    pub retry_depth: Histogram,
+    attempts: IntCounterVec,
+    dispatch_latency_ms: HistogramVec,
+    call_seconds: HistogramVec,
+    traps: IntCounterVec,
+    breaker_state: IntGaugeVec,
+    pending_depth: IntGaugeVec,
+    leased: IntGauge,
+    stuck: IntGauge,
+    dead_letters: IntGauge,
+    oldest_pending_age_seconds: Gauge,
+}
+
+const MILLISECONDS: [f64; 13] =
+    [1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 10_000.0, 30_000.0];
+const SECONDS: [f64; 11] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 5.0, 30.0];
+const ATTEMPTS: [f64; 6] = [1.0, 2.0, 3.0, 5.0, 10.0, 20.0];
+
+impl Metrics {
+    pub fn new() -> prometheus::Result<Self> {
+        let registry = Registry::new();
+        let in_registry = Maker(&registry);
+        let build = in_registry.gauges("railhost_build_info", "Which build runs; always 1.", &["version"])?;
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        Ok(Self {
+            notify_wakeups: in_registry.counter("notify_wakeups_total", "Bells that were heard.")?,
+            poll_wakeups: in_registry.counter("poll_wakeups_total", "Looks at the queue without a bell.")?,
+            claim_batches: in_registry.counter("claim_batches_total", "Claims that brought payments.")?,
+            claims_failed: in_registry
+                .counter("claims_failed_total", "Claims that the database did not answer.")?,
+            claim_seconds: in_registry.histogram(
+                "poll_duration_seconds",
+                "How long a claim takes.",
+                &SECONDS,
+            )?,
+            reaper_requeues: in_registry
+                .counter("reaper_requeues_total", "Expired leases that were ended.")?,
+            lease_lost: in_registry.counter("lease_lost_total", "Outcomes that came after their lease.")?,
+            late_answers: in_registry.counter("late_answers_total", "Late answers that were kept.")?,
+            terminal_guard_hits: in_registry
+                .counter("terminal_guard_hits_total", "Second verdicts that the last guard refused.")?,
+            retry_depth: in_registry.histogram(
+                "retry_depth",
+                "Attempts of a payment at its verdict.",
+                &ATTEMPTS,
+            )?,
+            attempts: in_registry.counters("attempts_total", "Attempts written.", &["rail", "state"])?,
+            dispatch_latency_ms: in_registry.histograms(
+                "dispatch_latency_ms",
+                "From the claim to the durable outcome.",
+                &MILLISECONDS,
+            )?,
+            call_seconds: in_registry.histograms("plugin_call_seconds", "Time in an adapter.", &SECONDS)?,
+            traps: in_registry.counters(
+                "plugin_traps_total",
+                "Calls that an adapter did not end itself.",
+                &["rail", "kind"],
+            )?,
+            breaker_state: in_registry.gauges(
+                "rail_breaker_state",
+                "0 closed, 1 trying with one payment, 2 open.",
+                &["rail"],
+            )?,
+            pending_depth: in_registry.gauges(
+                "outbox_pending_depth",
+                "Payments without a verdict.",
+                &["rail"],
+            )?,
+            leased: in_registry.gauge("leased_count", "Payments that a host holds.")?,
+            stuck: in_registry.gauge("stuck_dispatching_count", "Leases that have expired.")?,
+            dead_letters: in_registry.gauge("dlq_depth", "Failed payments of the last day.")?,
+            oldest_pending_age_seconds: in_registry
+                .seconds("oldest_pending_age_seconds", "Age of the oldest payment without a verdict.")?,
+            registry,
+        })
+    }
+
+    /// In the format that Prometheus reads.
+    pub fn text(&self) -> prometheus::Result<String> {
+        TextEncoder::new().encode_to_string(&self.registry.gather())
+    }
+
+    pub(crate) fn called(&self, rail: &str, took: Duration, failed: Option<&CallError>) {
+        self.call_seconds.with_label_values(&[rail]).observe(took.as_secs_f64());
+        if let Some(error) = failed {
+            self.traps.with_label_values(&[rail, error.kind()]).inc();
+        }
+    }
+
+    pub(crate) fn written(&self, rail: &str, state: &str, attempt: i32, since_claim: Duration) {
+        self.attempts.with_label_values(&[rail, state]).inc();
+        self.dispatch_latency_ms.with_label_values(&[rail]).observe(since_claim.as_secs_f64() * 1000.0);
+        if state != "RETRYABLE" {
+            self.retry_depth.observe(f64::from(attempt));
+        }
+    }
+
+    pub(crate) fn breaker(&self, rail: &str, state: i64) {
+        self.breaker_state.with_label_values(&[rail]).set(state);
+    }
+
+    /// What the database counts for all hosts together.
+    pub fn queue(&self, status: &[Status]) {
+        for rail in status {
+            match &rail.rail_type {
+                Some(name) => self.pending_depth.with_label_values(&[name]).set(rail.pending),
+                None => {
+                    self.leased.set(rail.leased_count);
+                    self.stuck.set(rail.expired_lease_count);
+                    self.dead_letters.set(rail.dead_letters);
+                    self.oldest_pending_age_seconds.set(rail.oldest_pending_age_seconds.unwrap_or(0.0));
+                }
+            }
+        }
+    }
+}
+
+/// Makes metrics that are in the registry.
+struct Maker<'r>(&'r Registry);
+
+impl Maker<'_> {
+    fn counter(&self, name: &str, help: &str) -> prometheus::Result<IntCounter> {
+        self.add(IntCounter::new(name, help)?)
+    }
+
+    fn counters(&self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntCounterVec> {
+        self.add(IntCounterVec::new(Opts::new(name, help), labels)?)
+    }
+
+    fn gauge(&self, name: &str, help: &str) -> prometheus::Result<IntGauge> {
+        self.add(IntGauge::new(name, help)?)
+    }
+
+    fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntGaugeVec> {
+        self.add(IntGaugeVec::new(Opts::new(name, help), labels)?)
+    }
+
+    fn seconds(&self, name: &str, help: &str) -> prometheus::Result<Gauge> {
+        self.add(Gauge::new(name, help)?)
+    }
+
+    fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> prometheus::Result<Histogram> {
+        self.add(Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec()))?)
+    }
+
+    fn histograms(&self, name: &str, help: &str, buckets: &[f64]) -> prometheus::Result<HistogramVec> {
+        self.add(HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), &["rail"])?)
+    }
+
+    fn add<M: Clone + prometheus::core::Collector + 'static>(&self, metric: M) -> prometheus::Result<M> {
+        self.0.register(Box::new(metric.clone()))?;
+        Ok(metric)
+    }
+}
