@@ -81,7 +81,7 @@ impl Metrics {
             )?,
             breaker_state: in_registry.gauges(
                 "rail_breaker_state",
-                "0 closed, 1 trying with one payment, 2 open.",
+                "0 closed, 1 one payment may try, 2 open or trying.",
                 &["rail"],
             )?,
             pending_depth: in_registry.gauges(

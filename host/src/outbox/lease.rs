@@ -1,5 +1,6 @@
 use chrono::{DateTime, Utc};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use sqlx::PgPool;
 use sqlx::types::Json;
 use uuid::Uuid;
@@ -15,8 +16,9 @@ pub struct Lease {
     pub sequence_id: i64,
     pub idempotency_key: String,
     pub rail_type: String,
+    /// As it was accepted. Not parsed here: a payload that cannot be must not take its neighbours with it.
     #[sqlx(json)]
-    pub payload: Value,
+    pub payload: Box<RawValue>,
     pub attempt_count: i32,
     /// The highest of a claim, less a margin, is the next claim's `after`.
     pub next_attempt_at: DateTime<Utc>,

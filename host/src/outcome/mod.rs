@@ -117,6 +117,11 @@ impl Decision {
         Self::new(Class::Terminal, ErrorCode::InvalidPayload).saying(list(violations))
     }
 
+    /// Nothing left, by what the host itself knows.
+    pub fn not_sent(why: &str) -> Self {
+        Self::new(Class::Retryable, ErrorCode::NotSent).saying(why)
+    }
+
     /// A payment that cannot be read cannot be asked about.
     pub fn unasked(violations: &[Violation]) -> Self {
         Self::new(Class::Unknown, ErrorCode::QueryFailed).saying(list(violations))

@@ -40,8 +40,15 @@ fn of_answer(
         (Answer::NotFound, Seen::Status(200..=299 | 404)) => {
             Decision::new(Class::NotFound, ErrorCode::NotFound).saying("the rail does not know the key")
         }
-        (Answer::Declined { code, message }, Seen::Status(200..=299 | 400..=499)) => {
+        (Answer::Declined { code, message }, Seen::Status(200..=299)) => {
             declined(code, seen, codes).with_code(code).saying(message)
+        }
+        (Answer::Declined { code, message }, Seen::Status(status @ 400..=499)) => {
+            refused(code, status, codes)
+                .or_else(|| of_credentials(seen, asked))
+                .unwrap_or_else(|| failed("an error of the question, not a word on the payment"))
+                .with_code(code)
+                .saying(message)
         }
         (said, _) => failed(format!("the reply does not bear out {said:?}")),
     }
@@ -56,6 +63,18 @@ fn declined(code: &Option<Code>, seen: Seen, codes: &CodeTable) -> Decision {
         Some(Meaning::Pending) => Decision::new(Class::Pending, ErrorCode::RailPending),
         Some(Meaning::Success | Meaning::Unknown) => failed("the code table does not take it for a refusal"),
         Some(Meaning::TerminalReview) | None => Decision::new(Class::TerminalReview, ErrorCode::RailDeclined),
+    }
+}
+
+/// An error status is the rail's last word only where the table says so, and never where it is about the question.
+fn refused(code: &Option<Code>, status: u16, codes: &CodeTable) -> Option<Decision> {
+    if matches!(status, 401 | 403 | 408 | 425 | 429) {
+        return None;
+    }
+    match codes.meaning(Asked::QueryStatus, Some(status), code.as_ref()?)? {
+        Meaning::Terminal => Some(Decision::new(Class::Terminal, ErrorCode::RailDeclined)),
+        Meaning::TerminalReview => Some(Decision::new(Class::TerminalReview, ErrorCode::RailDeclined)),
+        _ => None,
     }
 }
 
@@ -119,6 +138,17 @@ mod tests {
             let decision = said(no(code), Some(200));
             assert_eq!((decision.class, decision.opens_breaker), (class, opens), "{code}");
         }
+    }
+
+    #[test]
+    fn an_error_of_the_question_is_no_word_on_the_payment() {
+        assert_eq!(said(no("NO_PAYEE"), Some(404)).class, Class::Terminal, "the table lists it");
+        for (code, status) in
+            [("NO_PAYEE", 429), ("NO_PAYEE", 401), ("BUSY", 400), ("NO_FLOAT", 400), ("NEVER_SEEN", 400)]
+        {
+            assert_eq!(said(no(code), Some(status)).class, Class::Unknown, "{code} {status}");
+        }
+        assert!(said(no("NEVER_SEEN"), Some(401)).opens_breaker);
     }
 
     #[test]

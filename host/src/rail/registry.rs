@@ -219,12 +219,20 @@ impl Rail {
         self.current.load_full()
     }
 
-    /// The component with this digest while it is still loaded, the current one otherwise.
+    /// The component with this digest while it is still loaded, the current one otherwise. Where only the rail's file
+    /// changed, what it says now counts, and so it does for how long a call may take.
     pub fn preferring(&self, digest: &Digest) -> Arc<Loaded> {
+        let current = self.current();
         let previous = self.previous.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match previous {
-            Some(loaded) if loaded.digest == *digest => loaded,
-            _ => self.current(),
+            Some(loaded)
+                if current.digest != *digest
+                    && loaded.digest == *digest
+                    && loaded.timeouts.call_ms <= current.timeouts.call_ms =>
+            {
+                loaded
+            }
+            _ => current,
         }
     }
 

@@ -1,7 +1,7 @@
 //! One leased payment through one attempt.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use chrono::TimeDelta;
 
@@ -13,7 +13,7 @@ use super::lane::Lane;
 use super::schedule::{self, Manner, Step};
 use crate::outbox::complete::{Outcome, State};
 use crate::outbox::lease::Lease;
-use crate::outcome::{self, Class, Decision};
+use crate::outcome::{self, Class, Decision, ErrorCode};
 use crate::payment::{Instruction, Origin, Violation};
 use crate::rail::artifact::Digest;
 use crate::rail::{self, CallError, Heard, Loaded, Task};
@@ -46,28 +46,26 @@ pub(super) async fn run(host: &Host, lane: &Lane, lease: &Lease, sent: Instant) 
         },
     };
     let loaded = lane.rail.current();
-    let (loaded, task) = match schedule::step(lease.unsettled, &history, &Manner::of(&loaded)) {
-        Step::Write(outcome) => return End::Outcome(outcome),
-        Step::Disburse => (loaded, Task::Disburse),
-        Step::Ask => {
-            let sender = history.sender().and_then(Digest::parse);
-            (sender.map_or(loaded, |digest| lane.rail.preferring(&digest)), Task::Query)
-        }
-    };
-    let manner = Manner::of(&loaded);
-    let decided = match read(lease) {
+    let (loaded, task) =
+        match schedule::step(lease.unsettled, &history, &Manner::of(&loaded), lease.claimed_at) {
+            Step::Write(outcome) => return End::Outcome(outcome),
+            Step::Disburse => (loaded, Task::Disburse),
+            Step::Ask => {
+                let sender = history.sender().and_then(Digest::parse);
+                (sender.map_or(loaded, |digest| lane.rail.preferring(&digest)), Task::Query)
+            }
+        };
+    let done = match read(lease) {
         Err(violations) => Some((invalid(task, &violations), None)),
-        Ok(instruction) => call(host, lane, &loaded, lease, task, Arc::new(instruction)).await,
+        Ok(instruction) if task == Task::Query => ask(host, lane, &loaded, lease, instruction).await,
+        Ok(instruction) => send(host, lane, &loaded, lease, instruction).await,
     };
-    let Some((decision, attempt)) = decided else { return End::Unused };
-    if lane.breaker.saw(sign(task, &decision), Instant::now()) {
-        tracing::warn!(rail = lane.rail.name, "{}: breaker open: {:?}", lane.rail.name, decision.message);
-    }
+    let Some((decision, took)) = done else { return End::Unused };
     let now = lease.claimed_at + TimeDelta::from_std(sent.elapsed()).unwrap_or_default();
-    let mut outcome =
-        schedule::outcome(decision, lease.attempt_count + 1, &history, &manner, now, rand_share());
+    let (attempts, manner) = (lease.attempt_count + 1, Manner::of(&loaded));
+    let mut outcome = schedule::outcome(decision, attempts, &history, &manner, now, rand_share());
     outcome.adapter_digest = Some(*loaded.digest.as_bytes());
-    outcome.latency_ms = attempt.map(|attempt| attempt.took.as_millis() as i32);
+    outcome.latency_ms = took.map(|took| took.as_millis() as i32);
     End::Outcome(Box::new(outcome))
 }
 
@@ -78,10 +76,12 @@ fn read(lease: &Lease) -> Result<Instruction, Vec<Violation>> {
         participant_id: lease.participant_id.clone(),
         sequence_id: lease.sequence_id.unsigned_abs(),
     };
-    Instruction::read(origin, lease.payload.clone(), lease.attempt_count.unsigned_abs() + 1)
+    let payload = serde_json::from_str(lease.payload.get())
+        .map_err(|error| vec![Violation::new("payload", error.to_string())])?;
+    Instruction::read(origin, payload, lease.attempt_count.unsigned_abs() + 1)
 }
 
-/// A payment that was never sent is refused for good; one that was is never judged by new rules.
+/// A payment that was never sent is refused for good; one that was is only asked about.
 fn invalid(task: Task, violations: &[Violation]) -> Decision {
     match task {
         Task::Query => Decision::unasked(violations),
@@ -89,39 +89,68 @@ fn invalid(task: Task, violations: &[Violation]) -> Decision {
     }
 }
 
-/// None if the rail was not called after all.
+/// What came of a call, and how long it took. None if the rail was not called after all.
+type Done = Option<(Decision, Option<Duration>)>;
+
+async fn ask(host: &Host, lane: &Lane, loaded: &Loaded, lease: &Lease, instruction: Instruction) -> Done {
+    let trusted_until = may_start(host, loaded, lease)?;
+    let attempt = call(host, lane, loaded, lease, Task::Query, instruction, trusted_until).await?;
+    let decision = outcome::query(loaded.kind, &attempt.heard, &attempt.witness, &loaded.codes);
+    // A question that fails says little of the rail, and one that succeeds does not say that it pays.
+    if decision.opens_breaker && lane.breaker.trip(Instant::now()) {
+        tell_of_breaker(lane, &decision);
+    }
+    Some((decision, Some(attempt.took)))
+}
+
+async fn send(host: &Host, lane: &Lane, loaded: &Loaded, lease: &Lease, instruction: Instruction) -> Done {
+    let mut trusted_until = may_start(host, loaded, lease)?;
+    let ticket = lane.breaker.admit(Instant::now())?;
+    if loaded.hand_over_marks {
+        let marked = host.executor.mark_handed_over(&[lease.held()]).await;
+        if !marked.is_ok_and(|marked| marked.contains(&lease.outbox_id)) {
+            return None;
+        }
+        // A marked row cannot be handed back: its mark goes with what is written.
+        match may_start(host, loaded, lease) {
+            Some(until) => trusted_until = until,
+            None => return Some((Decision::not_sent("too late to begin"), None)),
+        }
+    }
+    let Some(attempt) = call(host, lane, loaded, lease, Task::Disburse, instruction, trusted_until).await
+    else {
+        return loaded.hand_over_marks.then(|| (Decision::not_sent("no place for the call"), None));
+    };
+    let decision = outcome::disburse(loaded.kind, &attempt.heard, &attempt.witness, &loaded.codes);
+    if sign(&decision).is_some_and(|sign| ticket.saw(sign, Instant::now())) {
+        tell_of_breaker(lane, &decision);
+    }
+    Some((decision, Some(attempt.took)))
+}
+
+/// Until when the lease is trusted, if a call that starts now would end by then.
+fn may_start(host: &Host, loaded: &Loaded, lease: &Lease) -> Option<Instant> {
+    let trusted_until = host.flights().get(&lease.outbox_id)?.trusted_until;
+    (!host.is_stopping() && Instant::now() + loaded.timeouts.call() <= trusted_until).then_some(trusted_until)
+}
+
+/// None if the sandbox has no place.
 async fn call(
     host: &Host,
     lane: &Lane,
     loaded: &Loaded,
     lease: &Lease,
     task: Task,
-    instruction: Arc<Instruction>,
-) -> Option<(Decision, Option<rail::Attempt>)> {
-    let trusted_until = host.flights().get(&lease.outbox_id)?.trusted_until;
-    if host.is_stopping() || Instant::now() + loaded.timeouts.call() > trusted_until {
-        return None;
-    }
-    if task == Task::Disburse {
-        if !lane.breaker.admit(Instant::now()) {
-            return None;
-        }
-        if loaded.hand_over_marks {
-            let marked = host.executor.mark_handed_over(&[lease.held()]).await;
-            if !marked.is_ok_and(|marked| marked.contains(&lease.outbox_id)) {
-                lane.breaker.unused(Instant::now());
-                return None;
-            }
-        }
-    }
-    let attempt = loaded.call(&host.sandbox, task, instruction, Some(trusted_until)).await;
+    instruction: Instruction,
+    trusted_until: Instant,
+) -> Option<rail::Attempt> {
+    let attempt = loaded.call(&host.sandbox, task, Arc::new(instruction), Some(trusted_until)).await;
     let failed = match &attempt.heard {
         Heard::Failed(error) => Some(error),
         _ => None,
     };
     host.metrics.called(&lane.rail.name, attempt.took, failed);
     if matches!(failed, Some(CallError::Busy(_))) {
-        lane.breaker.unused(Instant::now());
         return None;
     }
     for line in &attempt.log {
@@ -133,21 +162,20 @@ async fn call(
             "{}: {}: {}", lane.rail.name, line.level, line.message
         );
     }
-    let decision = match task {
-        Task::Query => outcome::query(loaded.kind, &attempt.heard, &attempt.witness, &loaded.codes),
-        Task::Disburse | Task::Validate => {
-            outcome::disburse(loaded.kind, &attempt.heard, &attempt.witness, &loaded.codes)
-        }
-    };
-    Some((decision, Some(attempt)))
+    Some(attempt)
 }
 
-/// What a decision says about the rail, not about the payment.
-fn sign(task: Task, decision: &Decision) -> Sign {
-    match decision.class {
-        _ if decision.opens_breaker => Sign::Hold,
-        // Questions go on while the breaker is open; they do not close it.
-        Class::Unknown | Class::Retryable if task == Task::Disburse => Sign::Bad,
-        _ => Sign::Good,
+/// What a decision says about the rail, if anything.
+fn sign(decision: &Decision) -> Option<Sign> {
+    match (decision.class, decision.error_code) {
+        _ if decision.opens_breaker => Some(Sign::Hold),
+        (_, Some(ErrorCode::InvalidPayload | ErrorCode::RefusedLocally)) => None,
+        (Class::Unknown | Class::Retryable, _) => Some(Sign::Bad),
+        _ => Some(Sign::Good),
     }
+}
+
+fn tell_of_breaker(lane: &Lane, decision: &Decision) {
+    let why = decision.message.as_deref().unwrap_or("too many calls failed");
+    tracing::warn!(rail = lane.rail.name, "{}: nothing is disbursed for now: {why}", lane.rail.name);
 }

@@ -55,35 +55,34 @@ impl Breaker {
         }
     }
 
-    /// Whether a payment may be sent now. After a pause the first that asks is the probe.
-    pub(super) fn admit(&self, now: Instant) -> bool {
+    /// A ticket if a payment may be sent now. After a pause the first that asks is the probe.
+    pub(super) fn admit(&self, now: Instant) -> Option<Ticket<'_>> {
         let mut state = self.state();
-        match *state {
-            State::Closed { .. } => true,
+        let probe = match *state {
+            State::Closed { .. } => false,
             State::Open { until } if now >= until => {
                 *state = State::Probing;
                 true
             }
-            State::Open { .. } | State::Probing => false,
-        }
+            State::Open { .. } | State::Probing => return None,
+        };
+        Some(Ticket { breaker: self, probe })
     }
 
-    /// Nothing was sent after all: the next one may be the probe.
-    pub(super) fn unused(&self, now: Instant) {
-        let mut state = self.state();
-        if *state == State::Probing {
-            *state = State::Open { until: now };
-        }
+    /// One is enough. True if it was not open already.
+    pub(super) fn trip(&self, now: Instant) -> bool {
+        self.saw(Sign::Hold, true, now)
     }
 
-    /// True if this sign opened it.
-    pub(super) fn saw(&self, sign: Sign, now: Instant) -> bool {
+    fn saw(&self, sign: Sign, probe: bool, now: Instant) -> bool {
         let mut state = self.state();
         let open = State::Open { until: now + Duration::from_millis(self.pace.open_ms.into()) };
         let next = match (*state, sign) {
-            (_, Sign::Hold) | (State::Probing, Sign::Bad) => open,
-            (State::Probing, Sign::Good) => State::Closed { ended: 0, failed: 0 },
+            (_, Sign::Hold) => open,
             (State::Open { until }, _) => State::Open { until },
+            (State::Probing, _) if !probe => State::Probing,
+            (State::Probing, Sign::Bad) => open,
+            (State::Probing, Sign::Good) => State::Closed { ended: 0, failed: 0 },
             (State::Closed { ended, failed }, sign) => {
                 let (ended, failed) = (ended + 1, failed + u32::from(sign == Sign::Bad));
                 match ended >= self.pace.calls_min {
@@ -103,6 +102,30 @@ impl Breaker {
     }
 }
 
+/// The right to send one payment. Dropped without a sign, as when nothing was sent after all, it leaves the probe to the next.
+#[derive(Debug)]
+pub(super) struct Ticket<'b> {
+    breaker: &'b Breaker,
+    probe: bool,
+}
+
+impl Ticket<'_> {
+    /// True if this sign opened the breaker.
+    pub(super) fn saw(mut self, sign: Sign, now: Instant) -> bool {
+        let opened = self.breaker.saw(sign, self.probe, now);
+        self.probe = false;
+        opened
+    }
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        if self.probe {
+            *self.breaker.state() = State::Open { until: Instant::now() };
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,40 +134,53 @@ mod tests {
         (Breaker::new(BreakerPace { calls_min: 4, failed_percent: 50, open_ms: 1_000 }), Instant::now())
     }
 
+    fn call(breaker: &Breaker, sign: Sign, now: Instant) -> bool {
+        breaker.admit(now).expect("it may be sent").saw(sign, now)
+    }
+
     #[test]
     fn it_opens_when_half_of_the_calls_fail_and_closes_after_one_good_probe() {
         let (breaker, now) = breaker();
         for sign in [Sign::Good, Sign::Bad, Sign::Good] {
-            assert!(!breaker.saw(sign, now));
+            assert!(!call(&breaker, sign, now));
         }
-        assert!(breaker.admit(now));
-        assert!(breaker.saw(Sign::Bad, now), "two of four");
-        assert_eq!((breaker.grants(now), breaker.admit(now)), (Grants::None, false));
+        assert!(call(&breaker, Sign::Bad, now), "two of four");
+        assert_eq!(breaker.grants(now), Grants::None);
+        assert!(breaker.admit(now).is_none());
         let later = now + Duration::from_secs(1);
         assert_eq!(breaker.grants(later), Grants::One);
-        assert!(breaker.admit(later));
-        assert_eq!(
-            (breaker.grants(later), breaker.admit(later)),
-            (Grants::None, false),
+        let probe = breaker.admit(later).expect("one may try");
+        assert!(
+            breaker.admit(later).is_none() && breaker.grants(later) == Grants::None,
             "one probe at a time"
         );
-        assert!(!breaker.saw(Sign::Good, later));
+        assert!(!probe.saw(Sign::Good, later));
         assert_eq!(breaker.grants(later), Grants::All);
     }
 
     #[test]
     fn a_bad_probe_opens_it_again_and_stragglers_change_nothing() {
         let (breaker, now) = breaker();
-        assert!(breaker.saw(Sign::Hold, now), "one is enough");
-        assert!(!breaker.saw(Sign::Good, now), "a call from before");
+        let (straggler, another) = (breaker.admit(now).expect("closed"), breaker.admit(now).expect("closed"));
+        assert!(breaker.trip(now), "one is enough");
+        assert!(!straggler.saw(Sign::Good, now));
         assert_eq!(breaker.grants(now), Grants::None);
         let later = now + Duration::from_secs(1);
-        assert!(breaker.admit(later));
-        breaker.unused(later);
-        assert!(breaker.admit(later), "the one before it was not sent");
-        assert!(breaker.saw(Sign::Bad, later));
+        let probe = breaker.admit(later).expect("one may try");
+        assert!(!another.saw(Sign::Good, later));
+        assert_eq!(breaker.grants(later), Grants::None, "only the probe closes it");
+        assert!(probe.saw(Sign::Bad, later));
         assert_eq!(breaker.grants(later), Grants::None);
         assert_eq!(breaker.grants(later + Duration::from_secs(1)), Grants::One);
+    }
+
+    #[test]
+    fn a_probe_that_was_not_sent_leaves_the_place_to_the_next() {
+        let (breaker, now) = breaker();
+        breaker.trip(now);
+        let later = now + Duration::from_secs(1);
+        drop(breaker.admit(later).expect("one may try"));
+        assert!(breaker.admit(Instant::now() + Duration::from_secs(2)).is_some());
     }
 
     #[test]
@@ -152,7 +188,7 @@ mod tests {
         let (breaker, now) = breaker();
         for _ in 0..10 {
             for sign in [Sign::Good, Sign::Good, Sign::Bad, Sign::Good] {
-                assert!(!breaker.saw(sign, now));
+                assert!(!call(&breaker, sign, now));
             }
         }
         assert_eq!(breaker.grants(now), Grants::All);

@@ -17,6 +17,7 @@ use crate::rail::pace::COMPLETION_MARGIN;
 const TAKEOVERS_MAX: i32 = 100;
 /// Bells within this time are one; the first rings through at once.
 const DEBOUNCE: Duration = Duration::from_millis(25);
+const NAP_MIN: Duration = Duration::from_millis(20);
 /// Between two looks shortly after something was found.
 const NAP: Duration = Duration::from_millis(50);
 /// The database takes a host for dead that was silent for a minute.
@@ -165,7 +166,8 @@ async fn sleep_for(host: &Host, found_at: Option<Instant>) -> Duration {
         _ => host.options.poll.mul_f64(0.75 + rand_share() * 0.25),
     };
     match host.executor.next_due_at(&host.rail_names()).await {
-        Ok(Some(due)) => (due - Utc::now()).to_std().unwrap_or(Duration::ZERO).min(poll),
+        // By two clocks: where ours is ahead, this must not become a loop without a pause.
+        Ok(Some(due)) => (due - Utc::now()).to_std().unwrap_or_default().clamp(NAP_MIN.min(poll), poll),
         Ok(None) | Err(_) => poll,
     }
 }

@@ -28,32 +28,51 @@ pub(super) struct LateAnswer {
     pub error_code: Option<String>,
 }
 
-impl Attempt {
-    fn is(&self, code: ErrorCode) -> bool {
-        self.error_code.as_deref() == Some(code.as_str())
-    }
+/// What was written about an attempt after which nothing can have been on its way to execution.
+const NOT_EXECUTED: [ErrorCode; 7] = [
+    ErrorCode::QueryFailed,
+    ErrorCode::NotFound,
+    ErrorCode::NotSent,
+    ErrorCode::OnHold,
+    ErrorCode::RailDeclined,
+    ErrorCode::InvalidPayload,
+    ErrorCode::RefusedLocally,
+];
 
-    /// Something may have left. A question leaves nothing; what a dead host did nobody knows.
-    fn may_have_sent(&self) -> bool {
-        !self.is(ErrorCode::QueryFailed) && !self.is(ErrorCode::NotFound)
+impl Attempt {
+    /// What a dead host did nobody knows.
+    fn may_have_paid(&self) -> bool {
+        !NOT_EXECUTED.iter().any(|code| is(&self.error_code, *code))
     }
 }
 
+fn is(error_code: &Option<String>, code: ErrorCode) -> bool {
+    error_code.as_deref() == Some(code.as_str())
+}
+
 impl History {
-    /// The rail had it once: it is never sent again.
-    pub(super) fn was_pending(&self) -> bool {
-        self.attempts.iter().any(|attempt| attempt.is(ErrorCode::RailPending))
+    /// The rail spoke of it as its own, or gave its last word: the key is never sent again.
+    pub(super) fn key_is_burnt(&self) -> bool {
+        self.attempts.iter().any(|attempt| is(&attempt.error_code, ErrorCode::RailPending))
+            || self.late_answers.iter().any(|late| {
+                is(&late.error_code, ErrorCode::RailPending)
+                    || late.state == "FAILED" && is(&late.error_code, ErrorCode::RailDeclined)
+            })
+    }
+
+    pub(super) fn may_have_paid(&self) -> bool {
+        self.first_sent_at().is_some()
     }
 
     pub(super) fn first_sent_at(&self) -> Option<DateTime<Utc>> {
-        self.attempts.iter().filter(|attempt| attempt.may_have_sent()).map(|attempt| attempt.claimed_at).min()
+        self.attempts.iter().filter(|attempt| attempt.may_have_paid()).map(|attempt| attempt.claimed_at).min()
     }
 
     /// The lease of the last one that may have sent something had ended by then.
     pub(super) fn last_sent_by(&self) -> Option<DateTime<Utc>> {
         self.attempts
             .iter()
-            .filter(|attempt| attempt.may_have_sent())
+            .filter(|attempt| attempt.may_have_paid())
             .map(|attempt| attempt.completed_at)
             .max()
     }
@@ -63,10 +82,24 @@ impl History {
         self.attempts.iter().rev().find_map(|attempt| attempt.adapter_digest.as_deref())
     }
 
-    /// An answer that came too late for its own lease and is final.
-    pub(super) fn settled_late(&self) -> Option<&LateAnswer> {
-        self.late_answers.iter().find(|late| {
-            matches!((late.state.as_str(), late.money_moved.as_str()), ("DISPATCHED", _) | ("FAILED", "no"))
-        })
+    /// What came too late for its own lease and is final; a yes before a no.
+    pub(super) fn settled_late(&self) -> Option<Late<'_>> {
+        let paid = self.late_answers.iter().find(|late| late.state == "DISPATCHED");
+        let refused =
+            self.late_answers.iter().find(|late| late.state == "FAILED" && late.money_moved == "no");
+        match (paid, refused) {
+            (Some(_), Some(_)) => Some(Late::Contradiction),
+            (Some(paid), None) => Some(Late::Paid(paid)),
+            (None, Some(refused)) => Some(Late::Refused(refused)),
+            (None, None) => None,
+        }
     }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Late<'h> {
+    Paid(&'h LateAnswer),
+    Refused(&'h LateAnswer),
+    /// The rail said both.
+    Contradiction,
 }

@@ -77,20 +77,25 @@ struct Flight {
 /// A lease counts as ours while this lives. A task that panics drops it too, and the lease is left to end by itself.
 struct Aloft {
     host: Arc<Host>,
-    outbox_id: Uuid,
+    held: Held,
 }
 
 impl Aloft {
     fn new(host: &Arc<Host>, flight: Flight) -> Self {
-        let outbox_id = flight.held.outbox_id;
-        host.flights().insert(outbox_id, flight);
-        Self { host: host.clone(), outbox_id }
+        let held = flight.held;
+        host.flights().insert(held.outbox_id, flight);
+        Self { host: host.clone(), held }
     }
 }
 
 impl Drop for Aloft {
     fn drop(&mut self) {
-        self.host.flights().remove(&self.outbox_id);
+        let mut flights = self.host.flights();
+        // The row may be leased again by now, under another token.
+        if flights.get(&self.held.outbox_id).is_some_and(|flight| flight.held == self.held) {
+            flights.remove(&self.held.outbox_id);
+        }
+        drop(flights);
         self.host.freed.notify_one();
     }
 }
@@ -133,15 +138,21 @@ pub async fn run(
     });
     host.executor.report(&host.rail_names(), false).await?;
     let (ended, endings) = mpsc::unbounded_channel();
-    let reporter = tokio::spawn(report::run(host.clone(), endings));
+    let mut reporter = tokio::spawn(report::run(host.clone(), endings));
     let keeper = tokio::spawn(keep::run(host.clone()));
-    claim::run(&host, database, ended).await?;
+    tokio::select! {
+        claimed = claim::run(&host, database, ended) => claimed?,
+        // It ends by itself only after the last attempt: nothing may be sent that nobody writes down.
+        ended = &mut reporter => return Err(Error::Schema(format!("the reporter ended: {ended:?}"))),
+    }
     // The last sender went with the last attempt: the reporter ends when all is written.
     let left = match tokio::time::timeout(host.options.drain, reporter).await {
         Ok(_) => 0,
         Err(_) => host.flights().len(),
     };
     keeper.abort();
-    host.executor.retire().await?;
+    if let Err(error) = host.executor.retire().await {
+        tracing::info!(%error, "the database was not told that this host is gone: {error}");
+    }
     Ok(left)
 }

@@ -65,28 +65,34 @@ async fn complete(host: &Host, completions: &[Completion], claims: &[(String, In
             Err(Error::LeaseLost(_)) => {
                 host.metrics.lease_lost.inc();
                 tracing::info!(%payment, "{payment}: the lease was lost, its answer is kept as late");
-                match persist(|| host.executor.record_late_answer(completion)).await {
-                    Ok(_) => host.metrics.late_answers.inc(),
-                    Err(error) => {
-                        tracing::error!(%payment, %error, "{payment}: a late answer was not kept: {error}");
-                    }
+                keep(host, completion).await;
+            }
+            Err(error) => {
+                if matches!(error, Error::TerminalGuard(_)) {
+                    host.metrics.terminal_guard_hits.inc();
                 }
+                tracing::error!(%payment, %error, "{payment}: its outcome was refused and is kept as late: {error}");
+                keep(host, completion).await;
             }
-            Err(error @ Error::TerminalGuard(_)) => {
-                host.metrics.terminal_guard_hits.inc();
-                tracing::error!(%payment, %error, "{payment}: {error}");
-            }
-            Err(error) => tracing::error!(%payment, %error, "{payment}: its outcome was refused: {error}"),
         }
     }
 }
 
-/// Repeats a write for as long as the database does not say whether it took effect.
+/// What was heard is evidence, whatever becomes of the row.
+async fn keep(host: &Host, completion: &Completion) {
+    let payment = completion.held.outbox_id;
+    match persist(|| host.executor.record_late_answer(completion)).await {
+        Ok(_) => host.metrics.late_answers.inc(),
+        Err(error) => tracing::error!(%payment, %error, "{payment}: a late answer was not kept: {error}"),
+    }
+}
+
+/// Repeats a write for as long as the database does not say whether it took effect, or is in no state to take it.
 async fn persist<T, F: Future<Output = Result<T, Error>>>(write: impl Fn() -> F) -> Result<T, Error> {
     let mut pause = FAILED_PAUSE_FIRST;
     loop {
         match write().await {
-            Err(error @ (Error::Unreachable(_) | Error::Conflict(_))) => {
+            Err(error @ (Error::Unreachable(_) | Error::Conflict(_) | Error::Other { .. })) => {
                 tracing::debug!(%error, pause_ms = pause.as_millis(), "not written yet: {error}");
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(FAILED_PAUSE_MAX);

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::history::History;
+use super::history::{History, Late, LateAnswer};
 use crate::outbox::complete::{MoneyMoved, Outcome, State};
 use crate::outcome::{Class, Decision, ErrorCode};
 use crate::rail::pace::Pace;
+
+/// Longer a payment is never left alone, whatever a rail asks for.
+const DELAY_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// A rail, as far as it decides what may be done.
 #[derive(Debug, Clone)]
@@ -28,28 +31,43 @@ pub(super) enum Step {
     Write(Box<Outcome>),
 }
 
-pub(super) fn step(unsettled: bool, history: &History, manner: &Manner) -> Step {
-    if let Some(late) = history.settled_late() {
-        let dispatched = late.state == "DISPATCHED";
-        return Step::Write(Box::new(Outcome {
-            money_moved: Some(if dispatched { MoneyMoved::Yes } else { MoneyMoved::No }),
-            rail_reference: late.rail_reference.clone(),
-            rail_code: late.rail_code.clone(),
-            error_code: late.error_code.clone(),
-            ..Outcome::new(if dispatched { State::Dispatched } else { State::Failed })
-        }));
+pub(super) fn step(unsettled: bool, history: &History, manner: &Manner, now: DateTime<Utc>) -> Step {
+    match history.settled_late() {
+        Some(Late::Paid(late)) => return late_verdict(late, State::Dispatched, MoneyMoved::Yes),
+        Some(Late::Refused(late)) => return late_verdict(late, State::Failed, MoneyMoved::No),
+        Some(Late::Contradiction) => {
+            return open_end("late answers say that it was paid and that it was refused");
+        }
+        None => {}
     }
+    // What may have left before may leave again only while the rail would recognise it.
+    let may_send = !history.may_have_paid() || !history.key_is_burnt() && remembered(history, manner, now);
     match unsettled {
-        false => Step::Disburse,
-        true if manner.can_query => Step::Ask,
-        true if manner.pace.resend_is_safe => Step::Disburse,
-        true => Step::Write(Box::new(Outcome {
-            money_moved: Some(MoneyMoved::Unknown),
-            error_code: Some(ErrorCode::OutcomeUnknown.as_str().to_owned()),
-            error_message: Some("the rail cannot be asked what became of it".to_owned()),
-            ..Outcome::new(State::Failed)
-        })),
+        false if may_send => Step::Disburse,
+        _ if manner.can_query => Step::Ask,
+        true if manner.pace.resend_is_safe && may_send => Step::Disburse,
+        _ => open_end("the rail cannot be asked what became of it"),
     }
+}
+
+fn late_verdict(late: &LateAnswer, state: State, money_moved: MoneyMoved) -> Step {
+    Step::Write(Box::new(Outcome {
+        money_moved: Some(money_moved),
+        rail_reference: late.rail_reference.clone(),
+        rail_code: late.rail_code.clone(),
+        error_code: late.error_code.clone(),
+        ..Outcome::new(state)
+    }))
+}
+
+/// For a person to find out.
+fn open_end(why: &str) -> Step {
+    Step::Write(Box::new(Outcome {
+        money_moved: Some(MoneyMoved::Unknown),
+        error_code: Some(ErrorCode::OutcomeUnknown.as_str().to_owned()),
+        error_message: Some(why.to_owned()),
+        ..Outcome::new(State::Failed)
+    }))
 }
 
 /// What is written down. `attempts` counts this one; `die` is from 0 to 1.
@@ -67,6 +85,10 @@ pub(super) fn outcome(
     let again = |unsettled, delay| (State::Retryable, None, unsettled, Some(delay));
     let (state, money_moved, unsettled, delay) = match decision.class {
         Class::Success => (State::Dispatched, Some(MoneyMoved::Yes), None, None),
+        // Our own refusal today says nothing about what left yesterday.
+        Class::Terminal if ours(&decision) && history.may_have_paid() => {
+            (State::Failed, Some(MoneyMoved::Unknown), None, None)
+        }
         Class::Terminal => (State::Failed, Some(MoneyMoved::No), None, None),
         Class::TerminalReview => (State::Failed, Some(MoneyMoved::Unknown), None, None),
         Class::Unknown if decision.error_code == Some(ErrorCode::QueryFailed) => again(None, ask()),
@@ -89,7 +111,8 @@ pub(super) fn outcome(
         error_code: decision.error_code.map(|code| code.as_str().to_owned()),
         error_message: decision.message,
         latency_ms: None,
-        retry_delay_seconds: delay.map(|delay| delay.max(asked_for.unwrap_or_default()).as_secs_f64()),
+        retry_delay_seconds: delay
+            .map(|delay| delay.max(asked_for.unwrap_or_default()).min(DELAY_MAX).as_secs_f64()),
         adapter_digest: None,
     }
 }
@@ -99,10 +122,22 @@ pub(super) fn outcome(
 fn may_resend(history: &History, manner: &Manner, now: DateTime<Utc>) -> bool {
     let pace = &manner.pace;
     let quiet = manner.deadline + Duration::from_secs(pace.visibility_seconds.into());
-    let (Some(first), Some(last)) = (history.first_sent_at(), history.last_sent_by()) else { return false };
-    let remembered =
-        pace.dedup_window_seconds.is_none_or(|seconds| now < first + Duration::from_secs(seconds.into()));
-    manner.idempotent && !history.was_pending() && now >= last + quiet && remembered
+    let Some(last) = history.last_sent_by() else { return false };
+    manner.idempotent && !history.key_is_burnt() && now >= last + quiet && remembered(history, manner, now)
+}
+
+/// The rail still knows the keys of that time.
+fn remembered(history: &History, manner: &Manner, now: DateTime<Utc>) -> bool {
+    let window = manner.pace.dedup_window_seconds.map(|seconds| Duration::from_secs(seconds.into()));
+    match (history.first_sent_at(), window) {
+        (Some(first), Some(window)) => now < first + window,
+        _ => true,
+    }
+}
+
+/// A refusal before anything left.
+fn ours(decision: &Decision) -> bool {
+    matches!(decision.error_code, Some(ErrorCode::InvalidPayload | ErrorCode::RefusedLocally))
 }
 
 #[cfg(test)]
@@ -154,20 +189,22 @@ mod tests {
     #[test]
     fn an_open_past_is_asked_about_before_anything_else() {
         let (past, manner) = (history(&[(0, "ZOMBIE_REQUEUE", None)]), manner());
-        assert!(matches!(step(false, &past, &manner), Step::Disburse));
-        assert!(matches!(step(true, &past, &manner), Step::Ask));
+        assert!(matches!(step(false, &past, &manner, at(9)), Step::Disburse));
+        assert!(matches!(step(true, &past, &manner, at(9)), Step::Ask));
     }
 
     #[test]
     fn a_rail_that_cannot_be_asked_leaves_it_to_a_person_unless_resending_is_safe() {
         let mut manner = Manner { can_query: false, ..manner() };
         let past = history(&[(0, "ZOMBIE_REQUEUE", None)]);
-        let Step::Write(written) = step(true, &past, &manner) else { panic!("nothing is to be called") };
+        let Step::Write(written) = step(true, &past, &manner, at(9)) else {
+            panic!("nothing is to be called")
+        };
         assert_eq!((written.state, written.money_moved), (State::Failed, Some(MoneyMoved::Unknown)));
         let unknown = || decision(Class::Unknown, ErrorCode::OutcomeUnknown);
         assert_eq!(outcome(unknown(), 1, &past, &manner, at(9), 0.5).state, State::Failed);
         manner.pace.resend_is_safe = true;
-        assert!(matches!(step(true, &past, &manner), Step::Disburse));
+        assert!(matches!(step(true, &past, &manner, at(9)), Step::Disburse));
         assert_eq!(outcome(unknown(), 1, &past, &manner, at(9), 0.5).state, State::Retryable);
     }
 
@@ -178,16 +215,61 @@ mod tests {
             serde_json::from_value::<History>(json!({ "attempts": [], "late_answers": answers }))
                 .expect("a history")
         };
-        let Step::Write(paid) = step(true, &late("DISPATCHED", "yes"), &manner()) else {
+        let Step::Write(paid) = step(true, &late("DISPATCHED", "yes"), &manner(), at(9)) else {
             panic!("it is paid")
         };
         assert_eq!((paid.state, paid.rail_reference.as_deref()), (State::Dispatched, Some("r")));
-        let Step::Write(refused) = step(true, &late("FAILED", "no"), &manner()) else {
+        let Step::Write(refused) = step(true, &late("FAILED", "no"), &manner(), at(9)) else {
             panic!("it is refused")
         };
         assert_eq!((refused.state, refused.money_moved), (State::Failed, Some(MoneyMoved::No)));
-        assert!(matches!(step(true, &late("RETRYABLE", "unknown"), &manner()), Step::Ask));
-        assert!(matches!(step(true, &late("FAILED", "unknown"), &manner()), Step::Ask));
+        assert!(matches!(step(true, &late("RETRYABLE", "unknown"), &manner(), at(9)), Step::Ask));
+        assert!(matches!(step(true, &late("FAILED", "unknown"), &manner(), at(9)), Step::Ask));
+    }
+
+    #[test]
+    fn what_may_have_left_is_sent_again_only_while_the_rail_would_recognise_it() {
+        let mut manner = Manner { can_query: false, ..manner() };
+        manner.pace.resend_is_safe = true;
+        manner.pace.dedup_window_seconds = Some(100);
+        let sent = history(&[(0, "RETRYABLE", Some("OUTCOME_UNKNOWN"))]);
+        assert!(matches!(step(true, &sent, &manner, at(99)), Step::Disburse));
+        assert!(
+            matches!(step(true, &sent, &manner, at(100)), Step::Write(_)),
+            "the rail has forgotten the key"
+        );
+        assert!(matches!(step(false, &sent, &manner, at(100)), Step::Write(_)), "also after a not-found");
+        let pending = history(&[(0, "RETRYABLE", Some("RAIL_PENDING"))]);
+        assert!(matches!(step(true, &pending, &manner, at(9)), Step::Write(_)), "the rail has it");
+        let unsent = history(&[(0, "RETRYABLE", Some("NOT_SENT"))]);
+        assert!(matches!(step(false, &unsent, &manner, at(999)), Step::Disburse), "it never left");
+    }
+
+    #[test]
+    fn a_refusal_of_our_own_does_not_say_that_an_earlier_attempt_did_not_pay() {
+        let refuse = |history: &History| {
+            let decision = decision(Class::Terminal, ErrorCode::InvalidPayload);
+            outcome(decision, 2, history, &manner(), at(9), 0.5).money_moved
+        };
+        assert_eq!(refuse(&history(&[])), Some(MoneyMoved::No));
+        assert_eq!(
+            refuse(&history(&[(0, "ZOMBIE_REQUEUE", Some("LEASE_EXPIRED"))])),
+            Some(MoneyMoved::Unknown)
+        );
+    }
+
+    #[test]
+    fn late_answers_that_contradict_each_other_are_for_a_person() {
+        let answers = json!([
+            { "state": "FAILED", "money_moved": "no" },
+            { "state": "DISPATCHED", "money_moved": "yes" },
+        ]);
+        let both: History =
+            serde_json::from_value(json!({ "attempts": [], "late_answers": answers })).expect("a history");
+        let Step::Write(written) = step(true, &both, &manner(), at(9)) else {
+            panic!("nothing is to be called")
+        };
+        assert_eq!((written.state, written.money_moved), (State::Failed, Some(MoneyMoved::Unknown)));
     }
 
     #[test]
@@ -231,5 +313,6 @@ mod tests {
         assert_eq!(busy(0.25, None), Some(1.0));
         assert_eq!(busy(0.25, Some(60)), Some(60.0));
         assert_eq!(busy(1.0, Some(1)), Some(4.0));
+        assert_eq!(busy(1.0, Some(u32::MAX)), Some(86_400.0), "but not for ever");
     }
 }

@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::RAILS;
 use crate::config::Config;
 
+const FILE: &str = "demo.toml";
 const DRAIN_MAX: Duration = Duration::from_secs(60);
 
 /// All of them end with this.
@@ -27,6 +28,7 @@ impl Hosts {
         let folder = postgres.with_file_name("demo");
         let rails = folder.join("rails");
         if folder.exists() {
+            ensure!(folder.join(FILE).exists(), "{} is in the way and not the demo's", folder.display());
             fs::remove_dir_all(&folder)?;
         }
         fs::create_dir_all(&rails).with_context(|| format!("cannot make {}", rails.display()))?;
@@ -39,7 +41,7 @@ impl Hosts {
             quoted(&postgres),
             quoted(&std::path::absolute(&config.adapters.cache)?)
         );
-        fs::write(folder.join("demo.toml"), text)?;
+        fs::write(folder.join(FILE), text)?;
         Ok(Self { folder, running: Vec::new(), started: 0 })
     }
 
@@ -50,7 +52,7 @@ impl Hosts {
         let child = Command::new(std::env::current_exe()?)
             .arg("--dev")
             .arg("--config")
-            .arg(self.folder.join("demo.toml"))
+            .arg(self.folder.join(FILE))
             .arg("serve")
             .env_remove("DATABASE_URL")
             .stdin(Stdio::null())
