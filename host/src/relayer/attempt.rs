@@ -5,12 +5,11 @@ use std::time::{Duration, Instant};
 
 use chrono::TimeDelta;
 
-use super::Host;
 use super::breaker::Sign;
-use super::claim::rand_share;
 use super::history::History;
 use super::lane::Lane;
 use super::schedule::{self, Manner, Step};
+use super::{Host, die};
 use crate::outbox::complete::{Outcome, State};
 use crate::outbox::lease::Lease;
 use crate::outcome::{self, Class, Decision, ErrorCode};
@@ -63,7 +62,7 @@ pub(super) async fn run(host: &Host, lane: &Lane, lease: &Lease, sent: Instant) 
     let Some((decision, took)) = done else { return End::Unused };
     let now = lease.claimed_at + TimeDelta::from_std(sent.elapsed()).unwrap_or_default();
     let (attempts, manner) = (lease.attempt_count + 1, Manner::of(&loaded));
-    let mut outcome = schedule::outcome(decision, attempts, &history, &manner, now, rand_share());
+    let mut outcome = schedule::outcome(decision, attempts, &history, &manner, now, die());
     outcome.adapter_digest = Some(*loaded.digest.as_bytes());
     outcome.latency_ms = took.map(|took| took.as_millis() as i32);
     End::Outcome(Box::new(outcome))

@@ -7,7 +7,7 @@ use chrono::Utc;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::report::Ended;
-use super::{Aloft, Flight, Host, attempt};
+use super::{Aloft, Flight, Host, attempt, die};
 use crate::outbox::lease::Lease;
 use crate::outbox::wake::Doorbell;
 use crate::outbox::{Database, Error};
@@ -163,16 +163,11 @@ async fn sleep_for(host: &Host, found_at: Option<Instant>) -> Duration {
     // Where a rate holds back what is due, nobody rings when there is room again.
     let poll = match found_at {
         Some(at) if at.elapsed() < host.options.poll => host.options.poll.min(NAP),
-        _ => host.options.poll.mul_f64(0.75 + rand_share() * 0.25),
+        _ => host.options.poll.mul_f64(0.75 + die() * 0.25),
     };
     match host.executor.next_due_at(&host.rail_names()).await {
         // By two clocks: where ours is ahead, this must not become a loop without a pause.
         Ok(Some(due)) => (due - Utc::now()).to_std().unwrap_or_default().clamp(NAP_MIN.min(poll), poll),
         Ok(None) | Err(_) => poll,
     }
-}
-
-/// From 0 to 1.
-pub(super) fn rand_share() -> f64 {
-    f64::from(uuid::Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
 }

@@ -156,3 +156,8 @@ pub async fn run(
     }
     Ok(left)
 }
+
+/// From 0 to 1. What pauses are scattered by, so that hosts and payments do not march in step.
+fn die() -> f64 {
+    f64::from(Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
+}

@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use harness::yard::{Yard, guest, instruction};
 use railhost::rail::artifact::Digest;
@@ -108,7 +108,9 @@ async fn a_changed_file_is_noticed_and_a_signal_too() {
     write(&yard, &old);
     let rails = Rails::load(&yard.sandbox, &yard.path("rails")).await.expect("they load");
     let speaks = async |component: &[u8]| {
+        let patience = Instant::now();
         while rails.get("one").expect("it is there").current().digest != Digest::of(component) {
+            assert!(patience.elapsed() < Duration::from_secs(60), "the change was not noticed");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
