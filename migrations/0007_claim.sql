@@ -75,7 +75,7 @@ comment on function symphony.rails_with_work() is
 
 create function symphony.claim_shares(
   p_batch_size int, p_now timestamptz, p_rails text[], p_limits int[], p_lease_seconds double precision[],
-  p_after timestamptz[], p_default_lease_seconds double precision, p_takeovers int)
+  p_after timestamptz[], p_default_lease_seconds double precision, p_takeovers int, p_asks_only boolean[])
   returns table (rail_type text, enabled boolean, room int, share int, lease_seconds double precision, after timestamptz,
                  all_fit boolean)
   language plpgsql stable
@@ -95,14 +95,15 @@ begin
   return query
     with room as materialized (
       select w.*, sum(w.most) over () <= p_batch_size as all_fit
-        from (select u.rail_type, coalesce(r.state, 'ENABLED') = 'ENABLED' as enabled,
+        from (select u.rail_type, coalesce(r.state, 'ENABLED') = 'ENABLED' and not coalesce(u.asks_only, false) as enabled,
                      -- What the rail's bucket cannot pay for must not take the place of other rails.
                      least(coalesce(u.most, p_batch_size), p_batch_size,
                            floor(least(r.burst, coalesce(g.tokens + r.rate_per_second * greatest(
                              0, extract(epoch from p_now - g.refilled_at)::double precision), r.burst)))::int) as most,
                      coalesce(u.lease_seconds, p_default_lease_seconds) as lease_seconds,
                      coalesce(u.after, '-infinity') as after
-                from unnest(p_rails, p_limits, p_lease_seconds, p_after) as u(rail_type, most, lease_seconds, after)
+                from unnest(p_rails, p_limits, p_lease_seconds, p_after, p_asks_only)
+                     as u(rail_type, most, lease_seconds, after, asks_only)
                 left join symphony.rails r on r.rail_type = u.rail_type
                 left join symphony.rail_rate_grants g on g.rail_type = r.rail_type) w
     ),
@@ -150,7 +151,7 @@ begin
 end
 $$;
 
-comment on function symphony.claim_shares(int, timestamptz, text[], int[], double precision[], timestamptz[], double precision, int) is
+comment on function symphony.claim_shares(int, timestamptz, text[], int[], double precision[], timestamptz[], double precision, int, boolean[]) is
   'How many rows of which rail one claim may take.';
 
 create function symphony.lease_rows(
@@ -272,11 +273,11 @@ comment on function symphony.lease_rows(text, boolean, int, timestamptz, timesta
 create function symphony.claim_outbox_batch(
   p_batch_size int, p_worker_id text, p_lease_seconds double precision,
   p_rails text[] default null, p_rail_limits int[] default null, p_rail_lease_seconds double precision[] default null,
-  p_rail_after timestamptz[] default null, p_takeovers int default 100)
+  p_rail_after timestamptz[] default null, p_takeovers int default 100, p_rail_asks_only boolean[] default null)
   returns table (outbox_id uuid, instruction_id text, participant_id text, sequence_id bigint, idempotency_key text,
                  rail_type text, payload jsonb, attempt_count int, next_attempt_at timestamptz, created_at timestamptz,
                  claimed_at timestamptz, lease_token uuid, lease_expires_at timestamptz, unsettled boolean,
-                 handed_over_at timestamptz, past jsonb)
+                 handed_over_at timestamptz, past jsonb, rate_left int)
   language plpgsql security definer
   set search_path = pg_catalog, symphony, pg_temp
   as $$
@@ -299,16 +300,17 @@ begin
     raise exception 'takeovers must be between 0 and 10000, not %', coalesce(p_takeovers::text, 'null')
       using errcode = '22023';
   end if;
-  if p_rails is null and num_nonnulls(p_rail_limits, p_rail_lease_seconds, p_rail_after) > 0
+  if p_rails is null and num_nonnulls(p_rail_limits, p_rail_lease_seconds, p_rail_after, p_rail_asks_only) > 0
      or p_rails is not null and (
        cardinality(p_rails) > 1000
        or coalesce(cardinality(p_rail_limits), cardinality(p_rails)) <> cardinality(p_rails)
        or coalesce(cardinality(p_rail_lease_seconds), cardinality(p_rails)) <> cardinality(p_rails)
        or coalesce(cardinality(p_rail_after), cardinality(p_rails)) <> cardinality(p_rails)
+       or coalesce(cardinality(p_rail_asks_only), cardinality(p_rails)) <> cardinality(p_rails)
        or (select count(*) <> count(distinct r) from unnest(p_rails) as t(r))
        or exists (select 1 from unnest(p_rail_limits) as t(n) where t.n is null or t.n not between 1 and 10000)
        or exists (select 1 from unnest(p_rail_lease_seconds) as t(s) where t.s is null or t.s not between 1 and 3600)) then
-    raise exception 'rails must be distinct and at most 1000, and their limits (1 to 10000), lease seconds (1 to 3600) and lower bounds arrays of the same length'
+    raise exception 'rails must be distinct and at most 1000, and their limits (1 to 10000), lease seconds (1 to 3600), lower bounds and restrictions arrays of the same length'
       using errcode = '22023';
   end if;
 
@@ -319,7 +321,7 @@ begin
     for v_rail in
       select s.*, r.rate_per_second, r.burst
         from symphony.claim_shares(v_left, v_now, p_rails, v_limits, p_rail_lease_seconds, p_rail_after,
-                                   p_lease_seconds, v_takeovers) s
+                                   p_lease_seconds, v_takeovers, p_rail_asks_only) s
         left join symphony.rails r on r.rail_type = s.rail_type
        where s.share > 0
        order by s.rail_type
@@ -354,7 +356,8 @@ begin
         select l.outbox_id, l.instruction_id, l.participant_id, l.sequence_id, l.idempotency_key, l.rail_type, l.payload,
                l.attempt_count, l.next_attempt_at, l.created_at, l.claimed_at, l.lease_token, l.lease_expires_at,
                l.unsettled, l.handed_over_at,
-               case when l.attempt_count > 0 or l.unsettled then symphony.known_past(l.outbox_id) end
+               case when l.attempt_count > 0 or l.unsettled then symphony.known_past(l.outbox_id) end,
+               case when v_rail.rate_per_second is not null then floor(v_tokens - count(*) over ())::int end
           from symphony.lease_rows(v_rail.rail_type, v_rail.enabled, v_want,
                                    v_now + make_interval(secs => v_rail.lease_seconds), v_rail.after, v_now,
                                    p_worker_id, v_taken) l
@@ -377,7 +380,7 @@ begin
 end
 $$;
 
-comment on function symphony.claim_outbox_batch(int, text, double precision, text[], int[], double precision[], timestamptz[], int) is
-  'Leases due rows, rail by rail, each rail in the order of next_attempt_at and created_at. Without rails it leases any. p_rail_after lets a host skip what it has seen finished; it must sweep without a bound at least every second. Expired leases are taken over with their row in the history.';
+comment on function symphony.claim_outbox_batch(int, text, double precision, text[], int[], double precision[], timestamptz[], int, boolean[]) is
+  'Leases due rows, rail by rail, each rail in the order of next_attempt_at and created_at. Without rails it leases any. Of a rail that is asks-only it leases what may have left already, for a question. p_rail_after lets a host skip what it has seen finished; it must sweep without a bound at least every second. Expired leases are taken over with their row in the history. rate_left is what the rail''s bucket still holds.';
 
 reset role;

@@ -10,7 +10,7 @@ grant execute on function
   to symphony_ingest;
 
 grant execute on function
-  symphony.claim_outbox_batch(int, text, double precision, text[], int[], double precision[], timestamptz[], int),
+  symphony.claim_outbox_batch(int, text, double precision, text[], int[], double precision[], timestamptz[], int, boolean[]),
   symphony.complete_outbox_attempt(uuid, uuid, text, text, text, text, text, text, int, double precision, text, boolean, bytea),
   symphony.complete_outbox_batch(text, uuid[], uuid[], text[], text[], text[], text[], text[], int[], double precision[], text[], boolean[], bytea[]),
   symphony.record_late_answer(uuid, uuid, text, text, text, text, text, text, int, text, bytea),
@@ -48,7 +48,8 @@ grant select on
   symphony.payment_outbox_verdicts, symphony.payment_outbox_late_answers, symphony.payment_outbox_resolutions,
   symphony.payment_outbox_reissues, symphony.payment_outbox_partitions, symphony.participants, symphony.rails,
   symphony.relay_hosts, symphony.operator_acts,
-  symphony.outbox_status, symphony.payment_timeline, symphony.payments_needing_review, symphony.sequence_gaps
+  symphony.outbox_status, symphony.payment_timeline, symphony.payments_needing_review, symphony.blocked_streams,
+  symphony.sequence_gaps
   to symphony_readonly, symphony_auditor;
 
 reset role;

@@ -50,6 +50,8 @@ struct File {
 struct DatabaseSection {
     url: Option<Secret>,
     logins: BTreeMap<LoginName, Secret>,
+    /// The logins go through a pooler in transaction mode; the URL leads to PostgreSQL itself.
+    pooler: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -60,6 +62,8 @@ enum LoginName {
     Operator,
     Readonly,
 }
+
+const LOGINS: usize = 4;
 
 /// A value that need not stand in the file.
 #[derive(Clone, Deserialize)]
@@ -247,6 +251,15 @@ impl DatabaseSection {
         };
         let Some((key, url)) = url else { return Ok(None) };
         let mut database = Database::new(options(key, &url)?);
+        if self.pooler {
+            if self.logins.len() < LOGINS {
+                return Err(
+                    "database.pooler is true, expected database.logins for ingest, executor, operator and readonly: a pooler passes no role on"
+                        .to_owned(),
+                );
+            }
+            database = database.behind_pooler();
+        }
         for (name, secret) in self.logins {
             let (key, role) = match name {
                 LoginName::Ingest => ("database.logins.ingest", Role::Ingest),

@@ -2,12 +2,12 @@
 
 mod cli;
 mod config;
+mod telemetry;
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tracing_subscriber::EnvFilter;
+use telemetry::Telemetry;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -15,16 +15,14 @@ async fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(problem) => return cli::exit::usage(&problem),
     };
-    tracing_subscriber::fmt()
-        .with_env_filter(
-            EnvFilter::try_from_env("RAILHOST_LOG")
-                .unwrap_or_else(|_| EnvFilter::new(arguments.log_default())),
-        )
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
-        .init();
-    match cli::run(arguments).await {
+    let telemetry = match Telemetry::start(arguments.log_format, arguments.log_default()) {
+        Ok(telemetry) => telemetry,
+        Err(error) => return cli::exit::failed(&error),
+    };
+    let code = match cli::run(arguments).await {
         Ok(code) => code,
         Err(error) => cli::exit::failed(&error),
-    }
+    };
+    telemetry.end();
+    code
 }

@@ -52,6 +52,12 @@ impl Db {
         Self::create(pg, "template0").await
     }
 
+    /// A database of a server that the test has to itself.
+    pub async fn on(pg: Pg, superuser: PgConnectOptions) -> Self {
+        server::prepare(&superuser, superuser.get_database().unwrap_or("postgres")).await;
+        Self { pg, superuser }
+    }
+
     async fn create(pg: Pg, template: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let server = server::get(pg).await;

@@ -6,12 +6,14 @@
 mod db;
 mod docker;
 pub mod forged;
+pub mod host;
 pub mod rail;
 mod railhost_binary;
 pub mod reference;
 mod server;
 pub mod snapshot;
 pub mod sql;
+pub mod tool;
 pub mod yard;
 
 pub use db::{Db, Role, sqlstate};

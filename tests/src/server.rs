@@ -76,23 +76,25 @@ async fn start(pg: Pg) -> PgConnectOptions {
         std::mem::forget(server);
         options
     };
-    prepare(&options).await;
-    options
-}
-
-/// `target/tmp`: a test executable stands in `target/<profile>/deps`.
-fn scratch() -> PathBuf {
-    let me = env::current_exe().expect("a test knows where it is");
-    me.ancestors().nth(3).expect("target/<profile>/deps").join("tmp")
-}
-
-async fn prepare(options: &PgConnectOptions) {
-    let mut connection = PgConnection::connect_with(options).await.expect("the server accepts connections");
+    let mut connection = PgConnection::connect_with(&options).await.expect("the server accepts connections");
     sqlx::query(AssertSqlSafe(format!("create database {}", template())))
         .execute(&mut connection)
         .await
         .expect("the template can be made");
-    migrate::run(&Database::new(options.clone().database(&template()))).await.expect("the migrations apply");
+    prepare(&options, &template()).await;
+    options
+}
+
+/// `target/tmp`: a test executable stands in `target/<profile>/deps`.
+pub(crate) fn scratch() -> PathBuf {
+    let me = env::current_exe().expect("a test knows where it is");
+    me.ancestors().nth(3).expect("target/<profile>/deps").join("tmp")
+}
+
+/// Brings a database up to date and gives the roles their passwords.
+pub(crate) async fn prepare(options: &PgConnectOptions, database: &str) {
+    migrate::run(&Database::new(options.clone().database(database))).await.expect("the migrations apply");
+    let mut connection = PgConnection::connect_with(options).await.expect("the server accepts connections");
     for role in Role::RUNTIME {
         sqlx::query(AssertSqlSafe(format!("alter role {} password '{ROLE_PASSWORD}'", role.name())))
             .execute(&mut connection)

@@ -18,7 +18,7 @@ fn payments(count: usize) -> Vec<NewPayment> {
             participant_id: format!("participant-{}", n % 7),
             idempotency_key: format!("key-{n}"),
             rail_type: "mock".to_owned(),
-            payload: json!({ "amount": "1.00" }),
+            payload: json!({ "amount": "1.00" }).into(),
         })
         .collect()
 }
@@ -84,9 +84,9 @@ on_each_postgres! {
 
     async fn a_payload_that_the_database_cannot_hold_is_refused_alone(db: Db) {
         let mut wanted = payments(500);
-        wanted[77].payload = json!({ "narrative": "a\u{0}b" });
+        wanted[77].payload = json!({ "narrative": "a\u{0}b" }).into();
         wanted[300].instruction_id = "with\0nul".to_owned();
-        wanted[400].payload = Value::String("no object".to_owned());
+        wanted[400].payload = Value::String("no object".to_owned()).into();
         let answers = Ingest::new(&db.database(), 1).enqueue_batch(&wanted).await.expect("answered");
         let refused: Vec<usize> = (0..500).filter(|&n| answers[n].is_err()).collect();
         assert_eq!(refused, [77, 300, 400]);
@@ -98,7 +98,7 @@ on_each_postgres! {
         let (executor, leases) = leased(&db, 1).await;
         let ingest = Ingest::new(&db.database(), 1);
         let mut other_body = payments(1);
-        other_body[0].payload = json!({ "amount": "2.00" });
+        other_body[0].payload = json!({ "amount": "2.00" }).into();
         assert!(matches!(ingest.enqueue(&other_body[0]).await, Err(Error::KeyReused(_))));
 
         let stranger = Executor::new(&db.database(), "worker-2", 1);

@@ -1,6 +1,6 @@
 use std::process::ExitCode;
 
-use railhost::outbox::migrate;
+use railhost::outbox::ready;
 use railhost::rail::{Options, Rails, Sandbox};
 use serde_json::json;
 
@@ -20,7 +20,7 @@ pub(super) async fn run(session: &Session) -> anyhow::Result<ExitCode> {
     };
     let loaded: Vec<_> =
         rails.iter().flat_map(Rails::all).map(|rail| (rail.name.clone(), rail.current())).collect();
-    migrate::verify(session.database()).await?;
+    ready::verify(session.database(), &config.rail_facts()).await?;
     if session.json {
         let rails: Vec<_> = loaded
             .iter()

@@ -54,7 +54,7 @@ async fn one(arguments: Enqueue, session: &Session) -> anyhow::Result<ExitCode> 
         instruction_id,
         participant_id: arguments.participant.unwrap_or_default(),
         rail_type,
-        payload,
+        payload: payload.into(),
     };
     let accepted = Ingest::new(session.database(), 1).enqueue(&payment).await?;
     if session.json {

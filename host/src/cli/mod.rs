@@ -21,6 +21,7 @@ use clap::{Args, Parser, Subcommand};
 use thiserror::Error as ThisError;
 
 use crate::config::Config;
+use crate::telemetry::LogFormat;
 use session::Session;
 
 /// Leases payments from a PostgreSQL outbox and hands each to its rail.
@@ -38,6 +39,9 @@ pub(crate) struct Arguments {
     /// Answer in JSON.
     #[arg(long, global = true)]
     json: bool,
+    /// How log lines are written to standard error; RAILHOST_LOG says which.
+    #[arg(long, global = true, env = "RAILHOST_LOG_FORMAT", value_enum, default_value = "text")]
+    pub(crate) log_format: LogFormat,
     #[command(subcommand)]
     command: Command,
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use railhost::observe::{self, Health, Metrics};
-use railhost::outbox::migrate;
+use railhost::outbox::ready;
 use railhost::rail::{Options, Rails, Sandbox};
 use railhost::relayer;
 use tokio::net::TcpListener;
@@ -40,7 +40,7 @@ impl Serve {
             Options { calls_max: config.adapters.calls_max, ..Options::default() },
         )?);
         let rails = Rails::load(&sandbox, &config.rails_folder).await?;
-        migrate::verify(session.database()).await?;
+        ready::verify(session.database(), &config.rail_facts()).await?;
         let options = config.relayer.options();
         let listener = match config.relayer.listen {
             None => None,

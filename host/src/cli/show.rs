@@ -9,15 +9,16 @@ use super::print::{seconds, table};
 use super::session::Session;
 use super::{BadArgument, exit};
 
-const REVIEWS_SHOWN_MAX: i64 = 20;
+const SHOWN_MAX: i64 = 20;
 
 /// The queue per rail and in total, and what needs a person.
 pub(super) async fn status(session: &Session) -> anyhow::Result<ExitCode> {
     let reader = Reader::new(session.database());
     let status = reader.status().await?;
-    let reviews = reader.reviews(REVIEWS_SHOWN_MAX).await?;
+    let reviews = reader.reviews(SHOWN_MAX).await?;
+    let blocked = reader.blocked_streams(SHOWN_MAX).await?;
     if session.json {
-        println!("{}", json!({ "rails": status, "needing_review": reviews }));
+        println!("{}", json!({ "rails": status, "needing_review": reviews, "blocked_streams": blocked }));
         return Ok(ExitCode::SUCCESS);
     }
     let headings = [
@@ -44,8 +45,28 @@ pub(super) async fn status(session: &Session) -> anyhow::Result<ExitCode> {
             total.attempts_zombie_requeue
         );
     }
+    if !blocked.is_empty() {
+        println!(
+            "\nWaits for the verdict before it, in strict order (the oldest {SHOWN_MAX} streams at most):"
+        );
+        let rows: Vec<_> = blocked
+            .iter()
+            .map(|stream| {
+                vec![
+                    stream.participant_id.clone(),
+                    stream.waiting.to_string(),
+                    stream.head_id.to_string(),
+                    stream.rail_type.clone(),
+                    stream.attempts.to_string(),
+                    stream.since.format("%F %T").to_string(),
+                ]
+            })
+            .collect();
+        let headings = ["participant", "waiting", "for payment", "rail", "attempts", "since (UTC)"];
+        print!("{}", table(&headings, &rows));
+    }
     if !reviews.is_empty() {
-        println!("\nNeeds a person (the oldest {REVIEWS_SHOWN_MAX} at most):");
+        println!("\nNeeds a person (the oldest {SHOWN_MAX} at most):");
         let rows: Vec<_> = reviews
             .iter()
             .map(|review| {

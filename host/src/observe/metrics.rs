@@ -20,8 +20,11 @@ pub struct Metrics {
     pub reaper_requeues: IntCounter,
     pub lease_lost: IntCounter,
     pub late_answers: IntCounter,
+    pub clock_moved_back: IntCounter,
     pub terminal_guard_hits: IntCounter,
     pub retry_depth: Histogram,
+    pub zombie_recovery_seconds: Histogram,
+    rate_limited: IntCounterVec,
     attempts: IntCounterVec,
     dispatch_latency_ms: HistogramVec,
     call_seconds: HistogramVec,
@@ -37,6 +40,7 @@ pub struct Metrics {
 const MILLISECONDS: [f64; 13] =
     [1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 10_000.0, 30_000.0];
 const SECONDS: [f64; 11] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 5.0, 30.0];
+const RECOVERY: [f64; 8] = [1.0, 5.0, 15.0, 30.0, 45.0, 60.0, 120.0, 600.0];
 const ATTEMPTS: [f64; 6] = [1.0, 2.0, 3.0, 5.0, 10.0, 20.0];
 
 impl Metrics {
@@ -60,12 +64,26 @@ impl Metrics {
                 .counter("reaper_requeues_total", "Expired leases that were ended.")?,
             lease_lost: in_registry.counter("lease_lost_total", "Outcomes that came after their lease.")?,
             late_answers: in_registry.counter("late_answers_total", "Late answers that were kept.")?,
+            clock_moved_back: in_registry.counter(
+                "database_clock_moved_back_total",
+                "Claims that were earlier than the one before.",
+            )?,
             terminal_guard_hits: in_registry
                 .counter("terminal_guard_hits_total", "Second verdicts that the last guard refused.")?,
             retry_depth: in_registry.histogram(
                 "retry_depth",
                 "Attempts of a payment at its verdict.",
                 &ATTEMPTS,
+            )?,
+            zombie_recovery_seconds: in_registry.histogram(
+                "zombie_recovery_seconds",
+                "From the claim of a host that lost its lease to the next claim.",
+                &RECOVERY,
+            )?,
+            rate_limited: in_registry.counters(
+                "rail_rate_limited_total",
+                "Claims and calls that the rail's rate held back.",
+                &["rail"],
             )?,
             attempts: in_registry.counters("attempts_total", "Attempts written.", &["rail", "state"])?,
             dispatch_latency_ms: in_registry.histograms(
@@ -98,6 +116,21 @@ impl Metrics {
         })
     }
 
+    /// From 0 on: a rail that nothing happened on yet is there all the same, and its first failure is seen to be one.
+    pub(crate) fn expect_rail(&self, rail: &str) {
+        for state in ["DISPATCHED", "RETRYABLE", "FAILED"] {
+            self.attempts.with_label_values(&[rail, state]);
+        }
+        for kind in ["deadline", "trap"] {
+            self.traps.with_label_values(&[rail, kind]);
+        }
+        self.dispatch_latency_ms.with_label_values(&[rail]);
+        self.call_seconds.with_label_values(&[rail]);
+        self.rate_limited.with_label_values(&[rail]);
+        self.breaker_state.with_label_values(&[rail]);
+        self.pending_depth.with_label_values(&[rail]);
+    }
+
     /// In the format that Prometheus reads.
     pub fn text(&self) -> prometheus::Result<String> {
         TextEncoder::new().encode_to_string(&self.registry.gather())
@@ -116,6 +149,10 @@ impl Metrics {
         if state != "RETRYABLE" {
             self.retry_depth.observe(f64::from(attempt));
         }
+    }
+
+    pub(crate) fn rate_limited(&self, rail: &str) {
+        self.rate_limited.with_label_values(&[rail]).inc();
     }
 
     pub(crate) fn breaker(&self, rail: &str, state: i64) {

@@ -1,9 +1,10 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
 use super::Error;
+use super::pool::Pool;
 
 /// The logins of the outbox; each may do one kind of thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,13 +38,15 @@ impl Role {
 pub struct Database {
     base: PgConnectOptions,
     logins: Vec<(Role, PgConnectOptions)>,
+    /// The logins, not the base, go through a pooler in transaction mode.
+    behind_pooler: bool,
 }
 
 impl Database {
     /// One login for everything, which takes on each role after connecting: for development, and wherever one login is
     /// a member of the roles.
     pub fn new(base: PgConnectOptions) -> Self {
-        Self { base, logins: Vec::new() }
+        Self { base, logins: Vec::new(), behind_pooler: false }
     }
 
     pub fn from_url(url: &str) -> Result<Self, Error> {
@@ -60,22 +63,42 @@ impl Database {
         self
     }
 
+    /// The roles' logins lead to a pooler in transaction mode, such as PgBouncer; the base leads to PostgreSQL itself and is
+    /// used for what needs a session: the doorbell, migrations.
+    #[must_use]
+    pub fn behind_pooler(self) -> Self {
+        Self { behind_pooler: true, ..self }
+    }
+
     /// A pool of connections with the rights of one role, none of them opened yet.
-    pub fn pool(&self, role: Role, connections_max: u32) -> PgPool {
-        PgPoolOptions::new()
+    pub(super) fn pool(&self, role: Role, connections_max: u32) -> Pool {
+        let connections = PgPoolOptions::new()
             .max_connections(connections_max)
             .acquire_timeout(Duration::from_secs(10))
-            .connect_lazy_with(self.options(role))
+            .connect_lazy_with(self.options(role));
+        let behind_pooler = self.behind_pooler && self.login(role).is_some();
+        Pool { connections, behind_pooler }
+    }
+
+    /// For the doorbell, which needs a session of its own.
+    pub(super) fn direct(&self) -> PgConnectOptions {
+        match self.behind_pooler {
+            true => Self::new(self.base.clone()).options(Role::Executor),
+            false => self.options(Role::Executor),
+        }
+    }
+
+    fn login(&self, role: Role) -> Option<&PgConnectOptions> {
+        self.logins.iter().find(|(with_login, _)| *with_login == role).map(|(_, options)| options)
     }
 
     pub(super) fn options(&self, role: Role) -> PgConnectOptions {
-        let own_login = self.logins.iter().find(|(with_login, _)| *with_login == role);
-        let options = match (own_login, role.name()) {
-            (Some((_, options)), _) => options.clone(),
+        let options = match (self.login(role), role.name()) {
+            (Some(own), _) => own.clone(),
             (None, Some(name)) => self.base.clone().options([("role", name)]),
             (None, None) => self.base.clone(),
         };
-        // Sessions answer to symphony.clock() and UTC, never to a client's idea of either.
-        options.application_name("railhost").options([("TimeZone", "UTC")])
+        // Sessions speak UTC, whatever the server's default is: sqlx asks for it.
+        options.application_name("railhost")
     }
 }

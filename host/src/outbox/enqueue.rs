@@ -1,11 +1,12 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sqlx::PgPool;
 use sqlx::types::Json;
 use uuid::Uuid;
 
+use super::pool::Pool;
 use super::{Database, Error, Role};
+use crate::payment::Private;
 
 /// A payment to be accepted. `(instruction_id, idempotency_key)` names it for ever.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -15,7 +16,7 @@ pub struct NewPayment {
     pub participant_id: String,
     pub idempotency_key: String,
     pub rail_type: String,
-    pub payload: Value,
+    pub payload: Private<Value>,
 }
 
 /// The answer to an accepted payment, the same each time the request is repeated.
@@ -33,7 +34,7 @@ pub struct Accepted {
 /// May enqueue and nothing else.
 #[derive(Clone, Debug)]
 pub struct Ingest {
-    pool: PgPool,
+    pool: Pool,
 }
 
 #[derive(sqlx::FromRow)]

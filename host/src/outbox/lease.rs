@@ -1,11 +1,12 @@
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use sqlx::PgPool;
 use sqlx::types::Json;
 use uuid::Uuid;
 
+use super::pool::Pool;
 use super::{Database, Error, PARKING_ROWS_PER_CALL, Role};
+use crate::payment::Private;
 
 /// A payment that is ours until `lease_expires_at`, under `lease_token`.
 #[derive(Clone, Debug, sqlx::FromRow)]
@@ -18,7 +19,7 @@ pub struct Lease {
     pub rail_type: String,
     /// As it was accepted. Not parsed here: a payload that cannot be must not take its neighbours with it.
     #[sqlx(json)]
-    pub payload: Box<RawValue>,
+    pub payload: Private<Box<RawValue>>,
     pub attempt_count: i32,
     /// The highest of a claim, less a margin, is the next claim's `after`.
     pub next_attempt_at: DateTime<Utc>,
@@ -32,6 +33,8 @@ pub struct Lease {
     pub handed_over_at: Option<DateTime<Utc>>,
     /// What was heard of this payment so far, for one that has a past.
     pub past: Option<Json<Value>>,
+    /// Calls that the rail's rate still allows at once, for all hosts together. None where it has no rate.
+    pub rate_left: Option<i32>,
 }
 
 /// Names a lease in the calls of its holder.
@@ -49,6 +52,8 @@ pub struct Room {
     pub lease_seconds: f64,
     /// Rows due before this were seen finished and are not looked at. `None` is a full sweep, due every second.
     pub after: Option<DateTime<Utc>>,
+    /// Only what may have left already, for a question.
+    pub asks_only: bool,
 }
 
 /// An expired lease that was ended, and the number of the attempt that says so.
@@ -61,7 +66,7 @@ pub struct Repaired {
 /// May claim, complete, repair, extend, release, record. One per process start: the worker's name is part of the fence.
 #[derive(Clone, Debug)]
 pub struct Executor {
-    pub(super) pool: PgPool,
+    pub(super) pool: Pool,
     pub(super) worker_id: String,
 }
 
@@ -96,7 +101,7 @@ impl Executor {
             return Ok(Vec::new());
         };
         let leases =
-            sqlx::query_as("select * from symphony.claim_outbox_batch($1, $2, $3, $4, $5, $6, $7, $8)")
+            sqlx::query_as("select * from symphony.claim_outbox_batch($1, $2, $3, $4, $5, $6, $7, $8, $9)")
                 .bind(rows_max)
                 .bind(&self.worker_id)
                 .bind(default_lease_seconds)
@@ -105,6 +110,7 @@ impl Executor {
                 .bind(rooms.iter().map(|room| room.lease_seconds).collect::<Vec<_>>())
                 .bind(rooms.iter().map(|room| room.after).collect::<Vec<_>>())
                 .bind(takeovers_max)
+                .bind(rooms.iter().map(|room| room.asks_only).collect::<Vec<_>>())
                 .fetch_all(&self.pool)
                 .await?;
         Ok(leases)

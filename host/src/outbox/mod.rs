@@ -2,7 +2,8 @@
 //!
 //! In the order a payment meets them: [`enqueue`] accepts it, [`wake`] says that someone is due, [`lease`] makes it ours
 //! until a time and under a token, [`complete`] ends the lease with its outcome. Beside them: [`operate`] for a person's
-//! acts, [`read`] for what people look at, [`retain`] for old history, [`migrate`] for the schema itself.
+//! acts, [`read`] for what people look at, [`retain`] for old history, [`migrate`] for the schema itself, [`ready`] for
+//! whether a host may work on it.
 //!
 //! Every wrapper belongs to one database role and holds a pool of that role's login, so that a mistake in one place
 //! cannot use the rights of another. The rules live in the functions of `migrations/`; what comes back are plain structs
@@ -10,6 +11,7 @@
 
 mod database;
 mod error;
+mod pool;
 
 pub mod complete;
 pub mod enqueue;
@@ -17,6 +19,7 @@ pub mod lease;
 pub mod migrate;
 pub mod operate;
 pub mod read;
+pub mod ready;
 pub mod retain;
 pub mod wake;
 

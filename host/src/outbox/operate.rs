@@ -1,6 +1,6 @@
-use sqlx::PgPool;
 use uuid::Uuid;
 
+use super::pool::Pool;
 use super::{Database, Error, PARKING_ROWS_PER_CALL, Role};
 
 /// Who acts, and why. Kept with every act.
@@ -21,10 +21,17 @@ pub struct RailFacts {
     pub rate: Option<(i32, i32)>,
 }
 
+impl RailFacts {
+    /// As the database takes a rail to be that it was told nothing of.
+    pub(super) fn is_unremarkable(&self) -> bool {
+        self.deduplicates && !self.hand_over_marks && self.sla_seconds.is_none() && self.rate.is_none()
+    }
+}
+
 /// May pause, suspend, reissue, resolve.
 #[derive(Clone, Debug)]
 pub struct Operator {
-    pool: PgPool,
+    pool: Pool,
 }
 
 impl Operator {

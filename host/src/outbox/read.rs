@@ -1,9 +1,9 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::Value;
-use sqlx::PgPool;
 use uuid::Uuid;
 
+use super::pool::Pool;
 use super::{Database, Error, Role};
 
 /// The queue of one rail, or of all together where `rail_type` is `None`.
@@ -44,6 +44,19 @@ pub struct Gap {
     pub gap_until: i64,
 }
 
+/// A strictly ordered participant of whom payments wait.
+#[derive(Clone, Debug, Serialize, sqlx::FromRow)]
+pub struct BlockedStream {
+    pub participant_id: String,
+    /// The payment whose verdict they wait for.
+    pub head_id: Uuid,
+    pub rail_type: String,
+    pub since: DateTime<Utc>,
+    pub attempts: i32,
+    pub unsettled: bool,
+    pub waiting: i64,
+}
+
 /// A payment that a person has to look at.
 #[derive(Clone, Debug, Serialize, sqlx::FromRow)]
 pub struct Review {
@@ -76,7 +89,7 @@ pub struct Ending {
 /// May read pending, history and views.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    pool: PgPool,
+    pool: Pool,
 }
 
 impl Reader {
@@ -155,6 +168,14 @@ impl Reader {
             }
         };
         Ok(gaps?)
+    }
+
+    /// Strict streams that wait, the longest first.
+    pub async fn blocked_streams(&self, rows_max: i64) -> Result<Vec<BlockedStream>, Error> {
+        Ok(sqlx::query_as("select * from symphony.blocked_streams order by since limit $1")
+            .bind(rows_max)
+            .fetch_all(&self.pool)
+            .await?)
     }
 
     /// What needs a person, the oldest first.

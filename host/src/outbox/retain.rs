@@ -1,8 +1,9 @@
 use chrono::{DateTime, Utc};
 use futures_util::{Stream, TryStreamExt};
 use serde::Serialize;
-use sqlx::{AssertSqlSafe, PgPool};
+use sqlx::AssertSqlSafe;
 
+use super::pool::Pool;
 use super::{Database, Error, Role};
 
 const VERDICTS_PER_CALL: i32 = 10_000;
@@ -25,7 +26,7 @@ pub struct Month {
 /// Works with the owner's rights: only the owner of a table may detach a partition from it.
 #[derive(Clone, Debug)]
 pub struct Retention {
-    pool: PgPool,
+    pool: Pool,
     keep_days: i32,
 }
 

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use sqlx::postgres::PgListener;
+use sqlx::postgres::{PgListener, PgPoolOptions};
 
-use super::{Database, Error, Role};
+use super::{Database, Error};
 
 const CHANNEL: &str = "outbox_pending";
 const RECONNECT_PAUSE_FIRST: Duration = Duration::from_millis(100);
@@ -60,7 +60,7 @@ impl Doorbell {
     }
 
     async fn connect(&self) -> Result<PgListener, Error> {
-        let pool = self.database.pool(Role::Executor, 1);
+        let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(self.database.direct());
         let mut listener = PgListener::connect_with(&pool).await?;
         // Reconnecting is ours: the library's own would hide that bells may have been missed.
         listener.eager_reconnect(false);

@@ -11,7 +11,7 @@ mod seen;
 pub use disburse::disburse;
 pub use query::query;
 
-use crate::payment::Violation;
+use crate::payment::{Destination, Violation};
 use crate::rail::{Code, Heard};
 
 /// What is known of a payment after an attempt.
@@ -125,6 +125,13 @@ impl Decision {
     /// A payment that cannot be read cannot be asked about.
     pub fn unasked(violations: &[Violation]) -> Self {
         Self::new(Class::Unknown, ErrorCode::QueryFailed).saying(list(violations))
+    }
+
+    /// The same, the payee's numbers masked in what the adapter and the rail say.
+    #[must_use]
+    pub fn without(mut self, destination: &Destination) -> Self {
+        self.message = self.message.map(|message| destination.masked_in(&message));
+        self
     }
 
     fn saying(self, message: impl Into<String>) -> Self {

@@ -1,16 +1,21 @@
 //! A payment as a rail is told of it: exact money, one key, a destination. No I/O.
 //!
 //! - `money`: amounts without floats
+//! - `private`: what is never shown
 //! - `key`: the one key of a payment, in the forms that rails ask for
 
 mod key;
 mod money;
+mod private;
+
+use std::fmt;
 
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 pub use key::{KeyForm, RailKey};
 pub use money::{Money, same_amount};
+pub use private::Private;
 
 /// Something that keeps a payment from being sent, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,8 +24,8 @@ pub struct Violation {
     pub problem: String,
 }
 
-impl std::fmt::Display for Violation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.field, self.problem)
     }
 }
@@ -31,8 +36,8 @@ impl Violation {
     }
 }
 
-/// Whom to pay: by a single text, by named parts, or both ways empty.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Whom to pay: by a single text, by named parts, or both ways empty. Shown to nobody: `Debug` masks it.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Destination {
     pub plain: Option<String>,
     /// In the order of the payload. A part that is no text there is JSON here.
@@ -44,6 +49,36 @@ impl Destination {
     pub fn part(&self, name: &str) -> Option<&str> {
         let field = self.fields.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str());
         field.or(self.plain.as_deref())
+    }
+
+    /// A text as it may be shown: wherever one of our values stands in it, only its last characters are left.
+    pub fn masked_in(&self, text: &str) -> String {
+        let values = self.fields.iter().map(|(_, value)| value).chain(&self.plain);
+        let mut values: Vec<_> = values.filter(|value| value.chars().count() >= MASKED_CHARS_MIN).collect();
+        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        values.into_iter().fold(text.to_owned(), |text, value| match text.contains(value.as_str()) {
+            true => text.replace(value.as_str(), &masked(value)),
+            false => text,
+        })
+    }
+}
+
+/// Shorter values are names of networks and countries, not accounts.
+const MASKED_CHARS_MIN: usize = 6;
+const SHOWN_CHARS: usize = 3;
+
+fn masked(value: &str) -> String {
+    let shown = value.char_indices().rev().nth(SHOWN_CHARS - 1).map_or(0, |(at, _)| at);
+    format!("***{}", &value[shown..])
+}
+
+impl fmt::Debug for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = f.debug_map();
+        if let Some(plain) = &self.plain {
+            parts.entry(&"plain", &masked(plain));
+        }
+        parts.entries(self.fields.iter().map(|(name, value)| (name, masked(value)))).finish()
     }
 }
 
@@ -65,7 +100,7 @@ pub struct Instruction {
     pub destination: Destination,
     pub narrative: Option<String>,
     /// The payload as it was accepted.
-    pub payload: Value,
+    pub payload: Private<Value>,
     /// 1 for the first attempt.
     pub attempt: u32,
 }
@@ -112,7 +147,7 @@ impl Instruction {
                 money,
                 destination,
                 narrative,
-                payload,
+                payload: Private(payload),
                 attempt,
             }),
             _ => Err(violations),
@@ -151,6 +186,19 @@ mod tests {
         assert_eq!(read.destination.part("msisdn"), Some("26096"));
         assert_eq!(read.destination.part("tier"), Some("2"));
         assert_eq!(read.payload["note"], 1, "unknown fields are kept");
+    }
+
+    #[test]
+    fn no_account_number_is_shown() {
+        let read = read(
+            json!({ "amount": "1", "currency": "ZMW", "destination": {"account": "0123456789", "bic": "ZNCOZMLU"} }),
+        )
+        .expect("it is good");
+        let shown = format!("{read:?}");
+        assert!(!shown.contains("0123456789") && !shown.contains("ZNCOZMLU"), "{shown}");
+        assert!(shown.contains("***789"), "{shown}");
+        let said = read.destination.masked_in("no account 0123456789 at ZNCOZMLU");
+        assert_eq!(said, "no account ***789 at ***MLU");
     }
 
     #[test]

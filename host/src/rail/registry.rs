@@ -11,7 +11,7 @@ use super::artifact::{self, Digest, Outline};
 use super::call::{Description, Need};
 use super::codes::CodeTable;
 use super::contract::RailAdapterPre;
-use super::definition::{BUILTIN, Definition, Kind};
+use super::definition::{BUILTIN, Definition, Kind, Rate};
 use super::desk::Inside;
 use super::egress::dial::Dialer;
 use super::egress::wire::Wire;
@@ -32,6 +32,8 @@ pub struct Loaded {
     pub limits: Limits,
     pub timeouts: Timeouts,
     pub pace: Pace,
+    /// For all hosts together.
+    pub rate: Option<Rate>,
     pub codes: CodeTable,
     pub idempotent: bool,
     pub hand_over_marks: bool,
@@ -121,6 +123,7 @@ impl Loaded {
             limits: file.limits.clone(),
             timeouts: file.timeouts.clone(),
             pace: file.pace.clone(),
+            rate: file.rate,
             codes: file.codes.clone(),
             idempotent: file.idempotent,
             hand_over_marks: file.hand_over_marks,

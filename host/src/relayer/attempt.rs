@@ -44,6 +44,9 @@ pub(super) async fn run(host: &Host, lane: &Lane, lease: &Lease, sent: Instant) 
             }
         },
     };
+    if let Some(lost) = history.recovered_after(lease.claimed_at) {
+        host.metrics.zombie_recovery_seconds.observe(lost.as_seconds_f64());
+    }
     let loaded = lane.rail.current();
     let (loaded, task) =
         match schedule::step(lease.unsettled, &history, &Manner::of(&loaded), lease.claimed_at) {
@@ -56,8 +59,10 @@ pub(super) async fn run(host: &Host, lane: &Lane, lease: &Lease, sent: Instant) 
         };
     let done = match read(lease) {
         Err(violations) => Some((invalid(task, &violations), None)),
-        Ok(instruction) if task == Task::Query => ask(host, lane, &loaded, lease, instruction).await,
-        Ok(instruction) => send(host, lane, &loaded, lease, instruction).await,
+        Ok(instruction) if task == Task::Query => {
+            ask(host, lane, &loaded, lease, &Arc::new(instruction)).await
+        }
+        Ok(instruction) => send(host, lane, &loaded, lease, &Arc::new(instruction)).await,
     };
     let Some((decision, took)) = done else { return End::Unused };
     let now = lease.claimed_at + TimeDelta::from_std(sent.elapsed()).unwrap_or_default();
@@ -91,23 +96,37 @@ fn invalid(task: Task, violations: &[Violation]) -> Decision {
 /// What came of a call, and how long it took. None if the rail was not called after all.
 type Done = Option<(Decision, Option<Duration>)>;
 
-async fn ask(host: &Host, lane: &Lane, loaded: &Loaded, lease: &Lease, instruction: Instruction) -> Done {
+async fn ask(
+    host: &Host,
+    lane: &Lane,
+    loaded: &Loaded,
+    lease: &Lease,
+    instruction: &Arc<Instruction>,
+) -> Done {
+    shape(host, lane, loaded).await;
     let trusted_until = may_start(host, loaded, lease)?;
-    let attempt = call(host, lane, loaded, lease, Task::Query, instruction, trusted_until).await?;
-    let decision = outcome::query(loaded.kind, &attempt.heard, &attempt.witness, &loaded.codes);
+    let attempt = call(host, lane, loaded, Task::Query, instruction, trusted_until).await?;
+    let decision = outcome::query(loaded.kind, &attempt.heard, &attempt.witness, &loaded.codes)
+        .without(&instruction.destination);
     // A question that fails says little of the rail, and one that succeeds does not say that it pays.
-    if decision.opens_breaker && lane.breaker.trip(Instant::now()) {
+    if decision.opens_breaker && lane.breaker.trip(&loaded.pace.breaker, Instant::now()) {
         tell_of_breaker(lane, &decision);
     }
     Some((decision, Some(attempt.took)))
 }
 
-async fn send(host: &Host, lane: &Lane, loaded: &Loaded, lease: &Lease, instruction: Instruction) -> Done {
+async fn send(
+    host: &Host,
+    lane: &Lane,
+    loaded: &Loaded,
+    lease: &Lease,
+    instruction: &Arc<Instruction>,
+) -> Done {
+    shape(host, lane, loaded).await;
     let mut trusted_until = may_start(host, loaded, lease)?;
     let ticket = lane.breaker.admit(Instant::now())?;
     if loaded.hand_over_marks {
-        let marked = host.executor.mark_handed_over(&[lease.held()]).await;
-        if !marked.is_ok_and(|marked| marked.contains(&lease.outbox_id)) {
+        if !host.marker.mark(lease.held()).await {
             return None;
         }
         // A marked row cannot be handed back: its mark goes with what is written.
@@ -116,15 +135,21 @@ async fn send(host: &Host, lane: &Lane, loaded: &Loaded, lease: &Lease, instruct
             None => return Some((Decision::not_sent("too late to begin"), None)),
         }
     }
-    let Some(attempt) = call(host, lane, loaded, lease, Task::Disburse, instruction, trusted_until).await
-    else {
+    let Some(attempt) = call(host, lane, loaded, Task::Disburse, instruction, trusted_until).await else {
         return loaded.hand_over_marks.then(|| (Decision::not_sent("no place for the call"), None));
     };
-    let decision = outcome::disburse(loaded.kind, &attempt.heard, &attempt.witness, &loaded.codes);
-    if sign(&decision).is_some_and(|sign| ticket.saw(sign, Instant::now())) {
+    let decision = outcome::disburse(loaded.kind, &attempt.heard, &attempt.witness, &loaded.codes)
+        .without(&instruction.destination);
+    if sign(&decision).is_some_and(|sign| ticket.saw(sign, &loaded.pace.breaker, Instant::now())) {
         tell_of_breaker(lane, &decision);
     }
     Some((decision, Some(attempt.took)))
+}
+
+async fn shape(host: &Host, lane: &Lane, loaded: &Loaded) {
+    if lane.shape(loaded).await {
+        host.metrics.rate_limited(&lane.rail.name);
+    }
 }
 
 /// Until when the lease is trusted, if a call that starts now would end by then.
@@ -138,12 +163,11 @@ async fn call(
     host: &Host,
     lane: &Lane,
     loaded: &Loaded,
-    lease: &Lease,
     task: Task,
-    instruction: Instruction,
+    instruction: &Arc<Instruction>,
     trusted_until: Instant,
 ) -> Option<rail::Attempt> {
-    let attempt = loaded.call(&host.sandbox, task, Arc::new(instruction), Some(trusted_until)).await;
+    let attempt = loaded.call(&host.sandbox, task, instruction.clone(), Some(trusted_until)).await;
     let failed = match &attempt.heard {
         Heard::Failed(error) => Some(error),
         _ => None,
@@ -153,12 +177,13 @@ async fn call(
         return None;
     }
     for line in &attempt.log {
+        let masked = |text: &str| instruction.destination.masked_in(text);
+        let fields: Vec<_> =
+            line.fields.iter().map(|(name, value)| format!("{name}={}", masked(value))).collect();
         tracing::debug!(
-            rail = lane.rail.name,
-            payment = %lease.outbox_id,
             digest = %attempt.digest,
-            fields = ?line.fields,
-            "{}: {}: {}", lane.rail.name, line.level, line.message
+            fields = fields.join(" "),
+            "{}: {}: {}", lane.rail.name, line.level, masked(&line.message)
         );
     }
     Some(attempt)

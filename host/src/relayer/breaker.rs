@@ -6,9 +6,12 @@ use std::time::{Duration, Instant};
 use crate::rail::pace::BreakerPace;
 
 #[derive(Debug)]
-pub(super) struct Breaker {
-    pace: BreakerPace,
-    state: Mutex<State>,
+pub(super) struct Breaker(Mutex<State>);
+
+impl Default for Breaker {
+    fn default() -> Self {
+        Self(Mutex::new(State::Closed { ended: 0, failed: 0 }))
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,10 +46,6 @@ pub(super) enum Sign {
 }
 
 impl Breaker {
-    pub(super) fn new(pace: BreakerPace) -> Self {
-        Self { pace, state: Mutex::new(State::Closed { ended: 0, failed: 0 }) }
-    }
-
     pub(super) fn grants(&self, now: Instant) -> Grants {
         match *self.state() {
             State::Closed { .. } => Grants::All,
@@ -70,13 +69,13 @@ impl Breaker {
     }
 
     /// One is enough. True if it was not open already.
-    pub(super) fn trip(&self, now: Instant) -> bool {
-        self.saw(Sign::Hold, true, now)
+    pub(super) fn trip(&self, pace: &BreakerPace, now: Instant) -> bool {
+        self.saw(Sign::Hold, true, pace, now)
     }
 
-    fn saw(&self, sign: Sign, probe: bool, now: Instant) -> bool {
+    fn saw(&self, sign: Sign, probe: bool, pace: &BreakerPace, now: Instant) -> bool {
         let mut state = self.state();
-        let open = State::Open { until: now + Duration::from_millis(self.pace.open_ms.into()) };
+        let open = State::Open { until: now + Duration::from_millis(pace.open_ms.into()) };
         let next = match (*state, sign) {
             (_, Sign::Hold) => open,
             (State::Open { until }, _) => State::Open { until },
@@ -85,8 +84,8 @@ impl Breaker {
             (State::Probing, Sign::Good) => State::Closed { ended: 0, failed: 0 },
             (State::Closed { ended, failed }, sign) => {
                 let (ended, failed) = (ended + 1, failed + u32::from(sign == Sign::Bad));
-                match ended >= self.pace.calls_min {
-                    true if failed * 100 >= ended * self.pace.failed_percent => open,
+                match ended >= pace.calls_min {
+                    true if failed * 100 >= ended * pace.failed_percent => open,
                     true => State::Closed { ended: 0, failed: 0 },
                     false => State::Closed { ended, failed },
                 }
@@ -98,7 +97,7 @@ impl Breaker {
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -111,8 +110,8 @@ pub(super) struct Ticket<'b> {
 
 impl Ticket<'_> {
     /// True if this sign opened the breaker.
-    pub(super) fn saw(mut self, sign: Sign, now: Instant) -> bool {
-        let opened = self.breaker.saw(sign, self.probe, now);
+    pub(super) fn saw(mut self, sign: Sign, pace: &BreakerPace, now: Instant) -> bool {
+        let opened = self.breaker.saw(sign, self.probe, pace, now);
         self.probe = false;
         opened
     }
@@ -130,12 +129,14 @@ impl Drop for Ticket<'_> {
 mod tests {
     use super::*;
 
+    const PACE: BreakerPace = BreakerPace { calls_min: 4, failed_percent: 50, open_ms: 1_000 };
+
     fn breaker() -> (Breaker, Instant) {
-        (Breaker::new(BreakerPace { calls_min: 4, failed_percent: 50, open_ms: 1_000 }), Instant::now())
+        (Breaker::default(), Instant::now())
     }
 
     fn call(breaker: &Breaker, sign: Sign, now: Instant) -> bool {
-        breaker.admit(now).expect("it may be sent").saw(sign, now)
+        breaker.admit(now).expect("it may be sent").saw(sign, &PACE, now)
     }
 
     #[test]
@@ -154,7 +155,7 @@ mod tests {
             breaker.admit(later).is_none() && breaker.grants(later) == Grants::None,
             "one probe at a time"
         );
-        assert!(!probe.saw(Sign::Good, later));
+        assert!(!probe.saw(Sign::Good, &PACE, later));
         assert_eq!(breaker.grants(later), Grants::All);
     }
 
@@ -162,14 +163,14 @@ mod tests {
     fn a_bad_probe_opens_it_again_and_stragglers_change_nothing() {
         let (breaker, now) = breaker();
         let (straggler, another) = (breaker.admit(now).expect("closed"), breaker.admit(now).expect("closed"));
-        assert!(breaker.trip(now), "one is enough");
-        assert!(!straggler.saw(Sign::Good, now));
+        assert!(breaker.trip(&PACE, now), "one is enough");
+        assert!(!straggler.saw(Sign::Good, &PACE, now));
         assert_eq!(breaker.grants(now), Grants::None);
         let later = now + Duration::from_secs(1);
         let probe = breaker.admit(later).expect("one may try");
-        assert!(!another.saw(Sign::Good, later));
+        assert!(!another.saw(Sign::Good, &PACE, later));
         assert_eq!(breaker.grants(later), Grants::None, "only the probe closes it");
-        assert!(probe.saw(Sign::Bad, later));
+        assert!(probe.saw(Sign::Bad, &PACE, later));
         assert_eq!(breaker.grants(later), Grants::None);
         assert_eq!(breaker.grants(later + Duration::from_secs(1)), Grants::One);
     }
@@ -177,7 +178,7 @@ mod tests {
     #[test]
     fn a_probe_that_was_not_sent_leaves_the_place_to_the_next() {
         let (breaker, now) = breaker();
-        breaker.trip(now);
+        breaker.trip(&PACE, now);
         let later = now + Duration::from_secs(1);
         drop(breaker.admit(later).expect("one may try"));
         assert!(breaker.admit(Instant::now() + Duration::from_secs(2)).is_some());

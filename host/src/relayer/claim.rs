@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 use tokio::sync::mpsc::UnboundedSender;
+use tracing::Instrument;
 
 use super::report::Ended;
 use super::{Aloft, Flight, Host, attempt, die};
@@ -40,11 +41,12 @@ pub(super) async fn run(
     // Enqueue rings only for those who sleep: say so before the last look, or a bell would be missed.
     let mut said = Said { asleep: false, at: Instant::now() };
     let (mut found_at, mut rang_at) = (None, None);
+    let mut clock = Clock::default();
     while !host.is_stopping() {
         if said.at.elapsed() > ALIVE_EVERY {
             said.say(host, said.asleep).await;
         }
-        let looked = match look(host, &ended).await {
+        let looked = match look(host, &ended, &mut clock).await {
             Ok(looked) => looked,
             Err(error) => {
                 host.metrics.claims_failed.inc();
@@ -93,7 +95,18 @@ enum Looked {
     NoRoom,
 }
 
-async fn look(host: &Arc<Host>, ended: &UnboundedSender<Ended>) -> Result<Looked, Error> {
+/// The database's clock, as its claims tell it.
+#[derive(Default)]
+struct Clock(Option<DateTime<Utc>>);
+
+impl Clock {
+    /// True if it went back.
+    fn shows(&mut self, now: DateTime<Utc>) -> bool {
+        self.0.replace(now).is_some_and(|before| now < before)
+    }
+}
+
+async fn look(host: &Arc<Host>, ended: &UnboundedSender<Ended>, clock: &mut Clock) -> Result<Looked, Error> {
     let sent = Instant::now();
     let rooms: Vec<_> = host.lanes.values().filter_map(|lane| lane.room(sent)).collect();
     let free = i32::try_from(host.sandbox.free()).unwrap_or(i32::MAX);
@@ -102,35 +115,58 @@ async fn look(host: &Arc<Host>, ended: &UnboundedSender<Ended>) -> Result<Looked
         return Ok(Looked::NoRoom);
     }
     let leases = host.executor.claim(asked, &rooms, TAKEOVERS_MAX).await?;
-    let found = leases.len();
     host.metrics.claim_seconds.observe(sent.elapsed().as_secs_f64());
-    if found > 0 {
+    if !leases.is_empty() {
         host.metrics.claim_batches.inc();
+    }
+    if leases.first().is_some_and(|lease| clock.shows(lease.claimed_at)) {
+        host.metrics.clock_moved_back.inc();
+        tracing::warn!("the database's clock went back: payments fall due later than they should");
+    }
+    let mut more = false;
+    for room in &rooms {
+        let of_rail: Vec<_> = leases.iter().filter(|lease| lease.rail_type == room.rail_type).collect();
+        // The bucket of the rail held less than there was room for.
+        if of_rail.len() < room.limit as usize && of_rail.iter().any(|lease| lease.rate_left == Some(0)) {
+            host.metrics.rate_limited(&room.rail_type);
+        }
+        if let Some(lane) = host.lanes.get(&room.rail_type) {
+            more |= lane.brought(room, &of_rail);
+        }
     }
     for lease in leases {
         start(host, ended, lease, sent);
     }
-    Ok(if found == 0 { Looked::NothingDue } else { Looked::Found })
+    Ok(if more { Looked::Found } else { Looked::NothingDue })
 }
 
 /// Each payment in a task of its own, which ends when its outcome is on its way to the database.
 fn start(host: &Arc<Host>, ended: &UnboundedSender<Ended>, lease: Lease, sent: Instant) {
-    let lane = host.lanes.get(&lease.rail_type).cloned();
-    let Some((lane, place)) = lane.and_then(|lane| lane.place().map(|place| (lane, place))) else {
-        tracing::error!(payment = %lease.outbox_id, "{} was leased without room for it", lease.outbox_id);
+    let Some(lane) = host.lanes.get(&lease.rail_type).cloned() else {
+        tracing::error!(payment = %lease.outbox_id, "{} was leased for a rail unasked", lease.outbox_id);
         return;
     };
-    lane.claimed(&lease);
+    let place = lane.place();
     let length = (lease.lease_expires_at - lease.claimed_at).to_std().unwrap_or_default();
     let trusted_until = sent + length.saturating_sub(COMPLETION_MARGIN);
     let flight = Flight { held: lease.held(), lease: length, trusted_until };
     let aloft = Aloft::new(host, flight);
     let (host, ended) = (host.clone(), ended.clone());
-    tokio::spawn(async move {
+    let span = tracing::info_span!(
+        "payment",
+        payment = %lease.outbox_id,
+        rail = lease.rail_type,
+        attempt = lease.attempt_count + 1,
+        state = tracing::field::Empty,
+        error_code = tracing::field::Empty,
+    );
+    let work = async move {
         let held = lease.held();
         let end = attempt::run(&host, &lane, &lease, sent).await;
-        ended.send(Ended { rail: lease.rail_type, held, end, sent, place, aloft }).ok();
-    });
+        let span = tracing::Span::current();
+        ended.send(Ended { rail: lease.rail_type, held, end, sent, span, place, aloft }).ok();
+    };
+    tokio::spawn(work.instrument(span));
 }
 
 /// What the database was told of this host.

@@ -1,6 +1,6 @@
 //! What is known of a payment from before, as the claim tells it.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
 
 use crate::outcome::ErrorCode;
@@ -13,6 +13,7 @@ pub(super) struct History {
 
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Attempt {
+    pub state: String,
     pub claimed_at: DateTime<Utc>,
     pub completed_at: DateTime<Utc>,
     pub error_code: Option<String>,
@@ -75,6 +76,12 @@ impl History {
             .filter(|attempt| attempt.may_have_paid())
             .map(|attempt| attempt.completed_at)
             .max()
+    }
+
+    /// For how long it lay with a host that lost it, where the last attempt ended that way.
+    pub(super) fn recovered_after(&self, claimed_at: DateTime<Utc>) -> Option<TimeDelta> {
+        let last = self.attempts.last().filter(|attempt| attempt.state == "ZOMBIE_REQUEUE")?;
+        Some(claimed_at - last.claimed_at)
     }
 
     /// The component that sent it, for a question about it.

@@ -1,14 +1,18 @@
 //! A rail at work in this host: how much it may take at the moment.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use governor::clock::{Clock, DefaultClock};
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 
 use super::breaker::{Breaker, Grants};
 use super::schedule::Manner;
 use crate::outbox::lease::{Lease, Room};
+use crate::rail::definition::Rate;
 use crate::rail::{Loaded, Rail};
 
 /// A full sweep is due this often; between two, rows seen finished are not looked at again.
@@ -17,60 +21,124 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 const SEEN_MARGIN: Duration = Duration::from_secs(1);
 /// One claim takes at most this many rows of a rail.
 const BATCH_MAX: usize = 500;
+/// While a breaker is open, and while more is due than there is room for, one look is for questions alone this often:
+/// neither a broken rail nor a long queue keeps a payment that may have left from being asked about.
+const QUESTIONS_EVERY: Duration = Duration::from_secs(1);
+/// Questions at a time to a rail that is left alone.
+const TRICKLE: usize = 1;
 
 #[derive(Debug)]
 pub(super) struct Lane {
     pub rail: Arc<Rail>,
     pub breaker: Breaker,
-    places: Arc<Semaphore>,
+    taken: Arc<AtomicUsize>,
     seen: Mutex<Seen>,
+    shaper: Mutex<Option<(Rate, Arc<DefaultDirectRateLimiter>)>>,
 }
 
 #[derive(Debug, Default)]
 struct Seen {
     swept_at: Option<Instant>,
     after: Option<DateTime<Utc>>,
+    /// More was due than the last claim could bring.
+    crowded: bool,
+    questions_at: Option<Instant>,
+}
+
+/// Taken before the work, given back when its outcome is written.
+#[derive(Debug)]
+pub(super) struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl Lane {
     pub(super) fn new(rail: Arc<Rail>) -> Self {
-        let pace = rail.current().pace.clone();
         Self {
             rail,
-            breaker: Breaker::new(pace.breaker),
-            places: Arc::new(Semaphore::new(pace.concurrency as usize)),
+            breaker: Breaker::default(),
+            taken: Arc::default(),
             seen: Mutex::default(),
+            shaper: Mutex::default(),
         }
     }
 
     /// What the next claim may bring, if anything.
     pub(super) fn room(&self, now: Instant) -> Option<Room> {
-        let free = self.places.available_permits().min(BATCH_MAX);
-        let limit = match self.breaker.grants(now) {
-            Grants::All => free,
-            Grants::One => free.min(1),
-            Grants::None => 0,
+        let pace = &self.rail.current().pace;
+        let free =
+            (pace.concurrency as usize).saturating_sub(self.taken.load(Ordering::Acquire)).min(BATCH_MAX);
+        let mut seen = self.seen();
+        let questions_due = seen.questions_at.is_none_or(|at| now.duration_since(at) >= QUESTIONS_EVERY);
+        let (limit, asks_only) = match self.breaker.grants(now) {
+            Grants::All => (free, seen.crowded && questions_due),
+            Grants::One => (free.min(1), false),
+            Grants::None if questions_due => (free.min(TRICKLE), true),
+            Grants::None => (0, true),
         };
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.swept_at.is_none_or(|at| now.duration_since(at) >= SWEEP_EVERY) {
-            *seen = Seen { swept_at: Some(now), after: None };
+        if limit == 0 {
+            return None;
         }
-        (limit > 0).then(|| Room {
+        if asks_only {
+            seen.questions_at = Some(now);
+        } else if seen.swept_at.is_none_or(|at| now.duration_since(at) >= SWEEP_EVERY) {
+            (seen.swept_at, seen.after) = (Some(now), None);
+        }
+        Some(Room {
             rail_type: self.rail.name.clone(),
             limit: limit as i32,
-            lease_seconds: self.rail.current().pace.lease_seconds,
-            after: seen.after,
+            lease_seconds: pace.lease_seconds,
+            after: seen.after.filter(|_| !asks_only),
+            asks_only,
         })
     }
 
-    pub(super) fn claimed(&self, lease: &Lease) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.after = seen.after.max(Some(lease.next_attempt_at - SEEN_MARGIN));
+    /// What a claim brought of what there was room for. True if there may be more.
+    pub(super) fn brought(&self, room: &Room, leases: &[&Lease]) -> bool {
+        let mut seen = self.seen();
+        if !room.asks_only {
+            seen.crowded = leases.len() >= room.limit as usize;
+            seen.after = seen.after.max(leases.iter().map(|lease| lease.next_attempt_at - SEEN_MARGIN).max());
+        }
+        seen.crowded || !leases.is_empty()
     }
 
-    /// Taken before the work, given back when its outcome is written.
-    pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
-        self.places.clone().try_acquire_owned().ok()
+    pub(super) fn place(&self) -> Place {
+        self.taken.fetch_add(1, Ordering::AcqRel);
+        Place(self.taken.clone())
+    }
+
+    /// Waits until the rail's rate allows one more call of this host; true if it had to. What all hosts together may send was
+    /// charged with the claim: this keeps claims that lie close together from becoming one burst at the rail.
+    pub(super) async fn shape(&self, loaded: &Loaded) -> bool {
+        let Some(limiter) = loaded.rate.and_then(|rate| self.limiter(rate)) else { return false };
+        let mut waited = false;
+        while let Err(not_yet) = limiter.check() {
+            waited = true;
+            tokio::time::sleep(not_yet.wait_time_from(DefaultClock::default().now())).await;
+        }
+        waited
+    }
+
+    fn limiter(&self, rate: Rate) -> Option<Arc<DefaultDirectRateLimiter>> {
+        let mut shaper = self.shaper.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, limiter)) = &*shaper
+            && *of == rate
+        {
+            return Some(limiter.clone());
+        }
+        let cells = |number: i32| NonZeroU32::new(number.unsigned_abs());
+        let quota = Quota::per_second(cells(rate.per_second)?).allow_burst(cells(rate.burst)?);
+        let limiter = Arc::new(RateLimiter::direct(quota));
+        *shaper = Some((rate, limiter.clone()));
+        Some(limiter)
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The relayer: from a committed row to a fenced verdict. Any number of hosts run it against one database.
 //!
 //! In the order in which a payment meets them: [`claim`] wakes and leases, [`lane`] says how much a rail may take ([`breaker`]),
-//! [`attempt`] carries one payment through one call, [`schedule`] says what to do and when again ([`history`]), [`report`]
+//! [`attempt`] carries one payment through one call ([`mark`] before it, where the rail needs that), [`schedule`] says what to do and when again ([`history`]), [`report`]
 //! writes it down. Beside them [`keep`]: repair, heartbeat, parking, signs of life.
 
 mod attempt;
@@ -10,6 +10,7 @@ mod claim;
 mod history;
 mod keep;
 mod lane;
+mod mark;
 mod report;
 mod schedule;
 
@@ -25,6 +26,7 @@ use crate::outbox::lease::{Executor, Held};
 use crate::outbox::{Database, Error};
 use crate::rail::{Rails, Sandbox};
 use lane::Lane;
+use mark::Marker;
 
 /// How a host works.
 #[derive(Debug, Clone)]
@@ -56,6 +58,7 @@ impl Default for Options {
 struct Host {
     options: Options,
     executor: Executor,
+    marker: Marker,
     sandbox: Arc<Sandbox>,
     lanes: BTreeMap<String, Arc<Lane>>,
     metrics: Arc<Metrics>,
@@ -125,9 +128,12 @@ pub async fn run(
     stop: watch::Receiver<bool>,
 ) -> Result<usize, Error> {
     let executor = Executor::new(database, options.worker_id.clone(), options.connections);
-    let lanes = rails.all().into_iter().map(|rail| (rail.name.clone(), Arc::new(Lane::new(rail)))).collect();
+    let lanes: BTreeMap<_, _> =
+        rails.all().into_iter().map(|rail| (rail.name.clone(), Arc::new(Lane::new(rail)))).collect();
+    lanes.keys().for_each(|rail| metrics.expect_rail(rail));
     let host = Arc::new(Host {
         options,
+        marker: Marker::start(executor.clone()),
         executor,
         sandbox,
         lanes,

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tracing::{Instrument, Span};
 
 use super::attempt::End;
+use super::lane::Place;
 use super::{Aloft, Host};
 use crate::outbox::Error;
 use crate::outbox::complete::Completion;
@@ -23,8 +24,17 @@ pub(super) struct Ended {
     pub sent: Instant,
     pub held: Held,
     pub end: End,
-    pub place: OwnedSemaphorePermit,
+    /// Of the payment, from its claim until what came of it is written.
+    pub span: Span,
+    pub place: Place,
     pub aloft: Aloft,
+}
+
+/// What a written outcome is measured by.
+struct Claimed {
+    rail: String,
+    sent: Instant,
+    span: Span,
 }
 
 /// Runs until the last attempt has ended and is written. While one batch is on its way the next one gathers.
@@ -33,11 +43,11 @@ pub(super) async fn run(host: Arc<Host>, mut endings: UnboundedReceiver<Ended>) 
     while endings.recv_many(&mut batch, BATCH_MAX).await > 0 {
         let (mut completions, mut claims, mut unused, mut places) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for Ended { rail, sent, held, end, place, aloft } in batch.drain(..) {
+        for Ended { rail, sent, held, end, span, place, aloft } in batch.drain(..) {
             match end {
                 End::Outcome(outcome) => {
                     completions.push(Completion { held, outcome: *outcome });
-                    claims.push((rail, sent));
+                    claims.push(Claimed { rail, sent, span });
                 }
                 End::Unused => unused.push(held),
             }
@@ -50,7 +60,7 @@ pub(super) async fn run(host: Arc<Host>, mut endings: UnboundedReceiver<Ended>) 
 }
 
 /// A token that has completed is recognised, so this may be repeated until an answer comes.
-async fn complete(host: &Host, completions: &[Completion], claims: &[(String, Instant)]) {
+async fn complete(host: &Host, completions: &[Completion], claims: &[Claimed]) {
     let answers = match persist(|| host.executor.complete_batch(completions)).await {
         Ok(answers) => answers,
         Err(error) => {
@@ -58,21 +68,26 @@ async fn complete(host: &Host, completions: &[Completion], claims: &[(String, In
             return;
         }
     };
-    for ((completion, (rail, sent)), answer) in completions.iter().zip(claims).zip(answers) {
+    for ((completion, claimed), answer) in completions.iter().zip(claims).zip(answers) {
         let payment = completion.held.outbox_id;
         match answer {
-            Ok(done) => host.metrics.written(rail, &done.state, done.attempt_no, sent.elapsed()),
+            Ok(done) => {
+                claimed.span.record("state", &done.state);
+                claimed.span.record("error_code", completion.outcome.error_code.as_deref());
+                host.metrics.written(&claimed.rail, &done.state, done.attempt_no, claimed.sent.elapsed());
+                tracing::debug!(%payment, state = done.state, "{payment}: attempt {} {}", done.attempt_no, done.state);
+            }
             Err(Error::LeaseLost(_)) => {
                 host.metrics.lease_lost.inc();
                 tracing::info!(%payment, "{payment}: the lease was lost, its answer is kept as late");
-                keep(host, completion).await;
+                keep(host, completion).instrument(claimed.span.clone()).await;
             }
             Err(error) => {
                 if matches!(error, Error::TerminalGuard(_)) {
                     host.metrics.terminal_guard_hits.inc();
                 }
                 tracing::error!(%payment, %error, "{payment}: its outcome was refused and is kept as late: {error}");
-                keep(host, completion).await;
+                keep(host, completion).instrument(claimed.span.clone()).await;
             }
         }
     }

@@ -89,7 +89,8 @@ async fn accept(session: &Session, run: Uuid, payments: u32) -> anyhow::Result<V
                 "currency": "ZMW",
                 "destination": { "msisdn": format!("26097{n:07}") },
                 "narrative": "demo",
-            }),
+            })
+            .into(),
         })
         .collect();
     let mut accepted = Vec::with_capacity(wanted.len());

@@ -155,7 +155,7 @@ mod tests {
         let record = csv::StringRecord::from(vec!["i1", "p1", "mock", "10.10"]);
         let payment = from_csv(&columns, &record).expect("a good line");
         assert_eq!(payment.idempotency_key, "i1");
-        assert_eq!(payment.payload, serde_json::json!({ "amount": "10.10" }));
+        assert_eq!(*payment.payload, serde_json::json!({ "amount": "10.10" }));
     }
 
     #[test]

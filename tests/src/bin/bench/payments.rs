@@ -35,7 +35,7 @@ pub(crate) fn payments(count: usize) -> Vec<NewPayment> {
             participant_id: format!("participant-{}", n % PARTICIPANTS),
             idempotency_key: format!("bench-key-{n:09}"),
             rail_type: RAIL.to_owned(),
-            payload: payload.clone(),
+            payload: payload.clone().into(),
         })
         .collect()
 }

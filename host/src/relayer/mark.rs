@@ -1,0 +1,49 @@
+//! Commits the marks that say a payment is about to leave, many in one statement: rails that do not deduplicate need them
+//! on disk before the first byte.
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+
+use crate::outbox::lease::{Executor, Held};
+
+/// In one statement.
+const BATCH_MAX: usize = 500;
+
+#[derive(Debug)]
+struct Wish {
+    held: Held,
+    answer: oneshot::Sender<bool>,
+}
+
+#[derive(Debug)]
+pub(super) struct Marker(UnboundedSender<Wish>);
+
+impl Marker {
+    /// Marks for as long as it lives. While one batch is on its way the next one gathers.
+    pub(super) fn start(executor: Executor) -> Self {
+        let (wish, wishes) = unbounded_channel();
+        tokio::spawn(run(executor, wishes));
+        Self(wish)
+    }
+
+    /// True when the mark is on disk. Otherwise nothing may be sent.
+    pub(super) async fn mark(&self, held: Held) -> bool {
+        let (answer, answered) = oneshot::channel();
+        self.0.send(Wish { held, answer }).is_ok() && answered.await.unwrap_or(false)
+    }
+}
+
+async fn run(executor: Executor, mut wishes: UnboundedReceiver<Wish>) {
+    let mut batch = Vec::new();
+    while wishes.recv_many(&mut batch, BATCH_MAX).await > 0 {
+        let held: Vec<_> = batch.iter().map(|wish| wish.held).collect();
+        let marked = executor.mark_handed_over(&held).await.unwrap_or_else(|error| {
+            tracing::info!(%error, "{} payments are not sent yet, their marks were not written: {error}", held.len());
+            Vec::new()
+        });
+        for wish in batch.drain(..) {
+            // Who asked may be gone; the mark then goes with the lease.
+            wish.answer.send(marked.contains(&wish.held.outbox_id)).ok();
+        }
+    }
+}

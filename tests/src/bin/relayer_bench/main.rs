@@ -1,0 +1,70 @@
+//! The figures of the relayer: `cargo run --release -p railhost-tests --bin relayer_bench`.
+//!
+//! Ratios of two things measured in turns in one run, on a PostgreSQL of its own with `fsync` and `synchronous_commit` on.
+//! Nothing here fails because of a figure: the table says what was met.
+//!
+//! - `burn`: a full queue through the sandboxed mock, against claim and complete alone · `wake`: from commit to rail on an idle
+//!   host, against a bell and a claim by hand · `slow`: thousands of calls in flight beside a rail that is well
+//! - `pair`: two hosts against one · `idle`: what a host costs that has nothing to do, and how fast it starts
+
+mod bed;
+mod burn;
+mod idle;
+mod pair;
+mod slow;
+mod wake;
+
+use anyhow::Result;
+use bed::Bed;
+use clap::Parser;
+
+#[derive(Debug, Parser)]
+#[command(name = "relayer_bench", about = "Measures the relayer against its targets")]
+struct Arguments {
+    /// A smoke test of the benchmark itself: everything scaled down.
+    #[arg(long)]
+    quick: bool,
+    /// Only these: burn, wake, slow, pair, idle; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let wanted = |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|only| only == name);
+    let bed = Bed::start(arguments.quick).await?;
+    println!("| what | ours | against | ratio | target |\n|---|---|---|---|---|");
+    if wanted("burn") {
+        burn::run(&bed).await?;
+    }
+    if wanted("wake") {
+        wake::run(&bed).await?;
+    }
+    if wanted("slow") {
+        slow::run(&bed).await?;
+    }
+    if wanted("pair") {
+        pair::run(&bed).await?;
+    }
+    if wanted("idle") {
+        idle::run(&bed).await?;
+    }
+    Ok(())
+}
+
+fn row(what: &str, ours: &str, against: &str, ratio: &str, target: &str) {
+    println!("| {what} | {ours} | {against} | {ratio} | {target} |");
+}
+
+/// Of samples in any order.
+fn median(samples: &[f64]) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}
+
+fn list(samples: &[f64], digits: usize) -> String {
+    let all: Vec<_> = samples.iter().map(|sample| format!("{sample:.digits$}")).collect();
+    format!("{:.digits$} ({})", median(samples), all.join(", "))
+}

@@ -1,0 +1,246 @@
+//! Hosts at work on a test's database: in this process, or as the real binary in one of its own.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use railhost::observe::Metrics;
+use railhost::outbox::enqueue::{Ingest, NewPayment};
+use railhost::outbox::operate::{Operator, RailFacts, Reason};
+use railhost::outbox::{Database, Error};
+use railhost::rail::{self, Rails, Sandbox};
+use railhost::relayer::{self, Options};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::{Db, Role, railhost};
+
+/// A mock rail with short deadlines, and what it answers by amount.
+pub const RAIL: &str = r#"
+kind = "mock"
+component = "builtin:mock"
+idempotent = true
+hand_over_marks = false
+timeouts = { call_ms = 1000 }
+
+[pace]
+lease_seconds = 9
+retry = { base_ms = 10, factor = 1, cap_ms = 10 }
+query = { base_ms = 10, factor = 1, cap_ms = 10 }
+reconcile_seconds = 0
+
+[codes]
+version = 1
+rows = [
+  { operation = "disburse", field = "code", code = "NO_PAYEE", class = "terminal" },
+  { operation = "disburse", field = "code", code = "BUSY", class = "retryable" },
+  { operation = "disburse", field = "code", code = "FLOAT_EMPTY", class = "hold" },
+]
+
+[settings]
+script = """
+amount *.13: declined NO_PAYEE
+amount *.14: declined NEVER_SEEN
+amount *.17: unclear TIMEOUT, settled
+amount *.19: pending, pending, settled
+amount *.23: not-sent, settled
+amount *.29: declined BUSY
+amount *.31: pending
+amount *.37: declined FLOAT_EMPTY, delay 300 settled
+amount *.50: delay 300 settled
+amount *.80: delay 800 settled
+otherwise: settled
+"""
+"#;
+
+pub const HOUR: Duration = Duration::from_secs(3600);
+/// After which a test gives up.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A host in this process.
+#[derive(Debug)]
+pub struct Host {
+    _folder: Option<TempDir>,
+    stop: watch::Sender<bool>,
+    running: JoinHandle<Result<usize, Error>>,
+    pub metrics: Arc<Metrics>,
+}
+
+impl Host {
+    pub async fn start(db: &Db, options: Options) -> Self {
+        Self::with_rails(db, &[("mock", RAIL)], options).await
+    }
+
+    /// With the given rails, by name and file.
+    pub async fn with_rails(db: &Db, rails: &[(&str, &str)], options: Options) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text) in rails {
+            fs::write(folder.path().join(format!("{name}.toml")), text).expect("written");
+        }
+        let sandbox =
+            Sandbox::new(&folder.path().join("compiled"), rail::Options::default()).expect("a sandbox");
+        let host = Self::over(db.database(), Arc::new(sandbox), folder.path(), options).await;
+        Self { _folder: Some(folder), ..host }
+    }
+
+    /// With the rails of a folder.
+    pub async fn over(database: Database, sandbox: Arc<Sandbox>, folder: &Path, options: Options) -> Self {
+        let rails = Rails::load(&sandbox, folder).await.expect("they load");
+        let (stop, stopped) = watch::channel(false);
+        let metrics = Arc::new(Metrics::new().expect("metrics"));
+        let counted = metrics.clone();
+        let running =
+            tokio::spawn(
+                async move { relayer::run(&database, sandbox, &rails, counted, options, stopped).await },
+            );
+        Self { _folder: None, stop, running, metrics }
+    }
+
+    pub async fn drain(self) {
+        self.stop.send_replace(true);
+        assert_eq!(self.running.await.expect("it ran").expect("it drained"), 0, "nothing is left in flight");
+    }
+
+    /// The value of one line of its metrics, 0 where it is not there.
+    pub fn metric(&self, line: &str) -> f64 {
+        let text = self.metrics.text().expect("metrics");
+        let value = text.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(' '));
+        value.map_or(0.0, |value| value.parse().expect("a number"))
+    }
+}
+
+/// A host in a process of its own.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    heard: Option<thread::JoinHandle<String>>,
+    _folder: TempDir,
+}
+
+/// A test that fails leaves no host behind.
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+impl Process {
+    pub fn start(db: &Db) -> Self {
+        Self::with(db, RAIL, "", &[])
+    }
+
+    /// With its own rail, further configuration and environment. What it says is kept where RAILHOST_LOG is set.
+    pub fn with(db: &Db, rail: &str, config: &str, environment: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir_all(folder.path().join("config/rails")).expect("a folder");
+        fs::write(folder.path().join("config/rails/mock.toml"), rail).expect("written");
+        fs::write(folder.path().join("config/development.toml"), config).expect("written");
+        let heard = environment.iter().any(|(name, _)| *name == "RAILHOST_LOG");
+        let mut child = railhost()
+            .current_dir(folder.path())
+            .env("DATABASE_URL", db.url())
+            .envs(environment.iter().copied())
+            .arg("serve")
+            .stderr(if heard { Stdio::piped() } else { Stdio::inherit() })
+            .spawn()
+            .expect("railhost runs");
+        let heard = child.stderr.take().map(|mut errors| {
+            thread::spawn(move || {
+                let mut said = String::new();
+                errors.read_to_string(&mut said).expect("text");
+                said
+            })
+        });
+        Self { child, heard, _folder: folder }
+    }
+
+    pub fn send(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("sent");
+    }
+
+    pub fn end(mut self, signal: Signal) -> Option<i32> {
+        self.send(signal);
+        self.child.wait().expect("reaped").code()
+    }
+
+    /// Waits until it ends, and answers with what it said.
+    pub fn wait_and_hear(mut self) -> (ExitStatus, String) {
+        let status = self.child.wait().expect("reaped");
+        (status, self.heard.take().expect("it is kept").join().expect("heard"))
+    }
+}
+
+pub fn pay(amount: &str) -> Value {
+    json!({ "amount": amount, "currency": "ZMW", "destination": { "msisdn": "260961234567" } })
+}
+
+/// Payments of five participants over the rail `mock`, named after their place.
+pub async fn enqueue(db: &Db, payloads: &[Value]) {
+    enqueue_as(db, "i", "mock", payloads).await;
+}
+
+pub async fn enqueue_as(db: &Db, name: &str, rail: &str, payloads: &[Value]) {
+    let payments: Vec<_> = payloads
+        .iter()
+        .enumerate()
+        .map(|(n, payload)| NewPayment {
+            instruction_id: format!("{name}-{n}"),
+            participant_id: format!("p-{}", n % 5),
+            idempotency_key: "k".to_owned(),
+            rail_type: rail.to_owned(),
+            payload: payload.clone().into(),
+        })
+        .collect();
+    for payments in payments.chunks(5_000) {
+        let accepted = Ingest::new(&db.database(), 1).enqueue_batch(payments).await.expect("enqueued");
+        assert!(accepted.iter().all(Result::is_ok));
+    }
+}
+
+/// Tells the database of the rail `mock`, with its rate for all hosts together.
+pub async fn configure(db: &Db, rate: Option<(i32, i32)>) {
+    let facts = RailFacts {
+        rail_type: "mock".to_owned(),
+        deduplicates: true,
+        hand_over_marks: false,
+        sla_seconds: None,
+        rate,
+    };
+    let reason = Reason { by: "test".to_owned(), why: "test".to_owned() };
+    Operator::new(&db.database()).configure_rail(&facts, &reason).await.expect("configured");
+}
+
+/// A number that the database tells.
+pub async fn number(db: &Db, sql: &str) -> i64 {
+    let mut owner = db.connect(Role::Superuser).await;
+    sqlx::query_scalar(sqlx::AssertSqlSafe(sql.to_owned())).fetch_one(&mut owner).await.expect("a number")
+}
+
+pub async fn count(db: &Db, what: &str) -> i64 {
+    number(db, &format!("select count(*) from symphony.{what}")).await
+}
+
+/// Waits for a fact, and not for ever.
+pub async fn until(db: &Db, what: &str, fact: impl Fn(i64) -> bool) {
+    let patience = Instant::now();
+    loop {
+        let found = count(db, what).await;
+        if fact(found) {
+            return;
+        }
+        assert!(patience.elapsed() < PATIENCE, "{what}: {found}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+pub async fn until_all_have_a_verdict(db: &Db) {
+    until(db, "payment_outbox_pending", |rows| rows == 0).await;
+}

@@ -1,0 +1,331 @@
+//! The relayer keeps time and limits: due times, pauses, ceilings, rates, breakers, order, and room for everyone.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use harness::host::{
+    Host, RAIL, configure, count, enqueue, enqueue_as, number, pay, until, until_all_have_a_verdict,
+};
+use harness::rail::Reply;
+use harness::sql::run;
+use harness::yard::{Yard, guest};
+use harness::{Db, Pg, Role};
+use railhost::outbox::operate::{Operator, Reason};
+use railhost::outbox::read::Reader;
+use railhost::relayer::Options;
+
+/// A second of the machine's own unrest.
+const UNREST: i64 = 1_000;
+
+fn quick() -> Options {
+    Options { poll: Duration::from_millis(250), ..Options::default() }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payment_due_in_three_seconds_starts_in_three_seconds_and_not_at_the_next_poll() {
+    let db = Db::fresh(Pg::V18).await;
+    enqueue(&db, &[pay("1.00")]).await;
+    let mut owner = db.connect(Role::Superuser).await;
+    run(
+        &mut owner,
+        "update symphony.payment_outbox_pending set next_attempt_at = symphony.clock() + interval '3 s'",
+    )
+    .await;
+    // No bell and no poll could bring it at that moment: only the time that was asked for.
+    let host =
+        Host::start(&db, Options { poll: Duration::from_secs(20), listen: false, ..Options::default() })
+            .await;
+    until_all_have_a_verdict(&db).await;
+    host.drain().await;
+    let late = number(
+        &db,
+        "select (extract(epoch from claimed_at - created_at) * 1000)::bigint
+           from (select a.claimed_at, symphony.uuidv7_time(a.outbox_id) as created_at
+                   from symphony.payment_outbox_attempts a) as one",
+    )
+    .await;
+    assert!((3_000..4_000 + UNREST).contains(&late), "{late} ms after it was accepted");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_twenty_attempts_a_payment_ends_and_says_what_is_known_of_its_money() {
+    let db = Db::fresh(Pg::V18).await;
+    enqueue(&db, &[pay("1.29"), pay("1.31")]).await;
+    let rail =
+        RAIL.replace("reconcile_seconds = 0", "reconcile_seconds = 0\nbreaker = { calls_min = 10000 }");
+    let host = Host::with_rails(&db, &[("mock", &rail)], quick()).await;
+    until_all_have_a_verdict(&db).await;
+    host.drain().await;
+    let ended =
+        |what: &str| format!("payment_outbox_attempts where attempt_no = 20 and state = 'FAILED' and {what}");
+    assert_eq!(count(&db, &ended("error_code = 'RETRIES_EXHAUSTED' and money_moved = 'no'")).await, 1);
+    assert_eq!(count(&db, &ended("error_code = 'OUTCOME_UNKNOWN' and money_moved = 'unknown'")).await, 1);
+    assert_eq!(count(&db, "payment_outbox_attempts").await, 40);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pauses_grow_and_are_scattered() {
+    let db = Db::fresh(Pg::V18).await;
+    let rail = RAIL.replace(
+        "retry = { base_ms = 10, factor = 1, cap_ms = 10 }",
+        "retry = { base_ms = 20, factor = 2, cap_ms = 640 }\nbreaker = { calls_min = 10000 }",
+    );
+    enqueue(&db, &vec![pay("1.29"); 30]).await;
+    let host = Host::with_rails(&db, &[("mock", &rail)], quick()).await;
+    until(&db, "payment_outbox_attempts where attempt_no = 7", |rows| rows == 30).await;
+    host.drain().await;
+    // The pause before an attempt: from the end of the one before to the time for which this one was scheduled.
+    let pauses = |attempt: i32| {
+        format!(
+            "select array_agg((extract(epoch from b.claimed_at - a.completed_at) * 1000)::bigint)
+               from symphony.payment_outbox_attempts a
+               join symphony.payment_outbox_attempts b on b.outbox_id = a.outbox_id and b.attempt_no = a.attempt_no + 1
+              where a.attempt_no = {attempt}"
+        )
+    };
+    let mut owner = db.connect(Role::Superuser).await;
+    let mut of = async |attempt: i32| -> Vec<i64> {
+        sqlx::query_scalar(sqlx::AssertSqlSafe(pauses(attempt))).fetch_one(&mut owner).await.expect("pauses")
+    };
+    let (first, sixth) = (of(1).await, of(6).await);
+    let mean = |pauses: &[i64]| pauses.iter().sum::<i64>() / pauses.len() as i64;
+    assert!(mean(&sixth) > 3 * mean(&first), "up to 640 ms after up to 20: {first:?} {sixth:?}");
+    let spread = sixth.iter().max().expect("some") - sixth.iter().min().expect("some");
+    assert!(spread > 150, "scattered over 640 ms: {sixth:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rail_that_asks_for_a_pause_gets_it() {
+    let db = Db::fresh(Pg::V18).await;
+    let yard = Yard::with(|_| Reply::says(429, "slow down").header("retry-after", "7")).await;
+    let text = yard.file(&guest("pays_and_tells"), "timeouts = { call_ms = 1000 }\npace = { lease_seconds = 9, query = { base_ms = 10, factor = 1, cap_ms = 10 }, reconcile_seconds = 0 }");
+    fs::write(yard.path("mock.toml"), text).expect("written");
+    let folder = yard.path("");
+    let host = Host::over(db.database(), yard.sandbox.clone(), &folder, quick()).await;
+    enqueue(&db, &[pay("1.00")]).await;
+    until(&db, "payment_outbox_attempts", |rows| rows == 1).await;
+    host.drain().await;
+    let pause = number(
+        &db,
+        "select (extract(epoch from p.next_attempt_at - a.completed_at) * 1000)::bigint
+           from symphony.payment_outbox_pending p
+           join symphony.payment_outbox_attempts a using (outbox_id)",
+    )
+    .await;
+    assert!((7_000..7_100).contains(&pause), "{pause} ms");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rail_on_hold_is_left_alone_then_tried_with_one_payment_and_opened_again() {
+    let db = Db::fresh(Pg::V18).await;
+    let rail = RAIL.replace("reconcile_seconds = 0", "reconcile_seconds = 0\nbreaker = { open_ms = 1500 }");
+    let host = Host::with_rails(&db, &[("mock", &rail)], quick()).await;
+    enqueue_as(&db, "hold", "mock", &[pay("1.37")]).await;
+    until(&db, "payment_outbox_attempts where error_code = 'ON_HOLD'", |rows| rows == 1).await;
+    let opened = Instant::now();
+    enqueue_as(&db, "later", "mock", &vec![pay("1.50"); 50]).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    if opened.elapsed() < Duration::from_millis(1_200) {
+        assert_eq!(count(&db, "payment_outbox_attempts where state = 'DISPATCHED'").await, 0, "it is open");
+        assert_eq!(
+            count(&db, "payment_outbox_pending where lease_token is not null").await,
+            0,
+            "and holds nothing"
+        );
+    }
+    until_all_have_a_verdict(&db).await;
+    assert_eq!(count(&db, "payment_outbox_attempts where state = 'DISPATCHED'").await, 51);
+    assert_eq!(
+        count(&db, "payment_outbox_attempts").await,
+        52,
+        "waiting behind a breaker uses up no attempt"
+    );
+    let first = number(
+        &db,
+        "select (extract(epoch from min(b.claimed_at) - min(a.completed_at)) * 1000)::bigint
+           from symphony.payment_outbox_attempts a, symphony.payment_outbox_attempts b
+          where a.error_code = 'ON_HOLD' and b.state = 'DISPATCHED'",
+    )
+    .await;
+    assert!(first >= 1_400, "the first was sent {first} ms after it opened");
+    let alone = number(
+        &db,
+        "select count(*) from symphony.payment_outbox_attempts
+          where state = 'DISPATCHED'
+            and claimed_at < (select min(claimed_at) + interval '250 ms' from symphony.payment_outbox_attempts
+                               where state = 'DISPATCHED')",
+    )
+    .await;
+    assert_eq!(alone, 1, "one payment of 300 ms tries before the others follow");
+    assert_eq!(host.metric("rail_breaker_state{rail=\"mock\"}"), 0.0);
+    host.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_may_have_left_is_asked_about_while_the_breaker_is_open() {
+    let db = Db::fresh(Pg::V18).await;
+    let rail = RAIL
+        .replace("reconcile_seconds = 0", "reconcile_seconds = 0\nbreaker = { open_ms = 600000 }")
+        .replace(
+            "query = { base_ms = 10, factor = 1, cap_ms = 10 }",
+            "query = { base_ms = 1500, factor = 1, cap_ms = 1500 }",
+        );
+    let host = Host::with_rails(&db, &[("mock", &rail)], quick()).await;
+    // Pending twice, settled at the third look.
+    enqueue_as(&db, "left", "mock", &[pay("1.19"), pay("2.19")]).await;
+    until(&db, "payment_outbox_attempts where error_code = 'RAIL_PENDING'", |rows| rows == 2).await;
+    enqueue_as(&db, "hold", "mock", &[pay("1.37")]).await;
+    until(&db, "payment_outbox_attempts where error_code = 'ON_HOLD'", |rows| rows == 1).await;
+    until(&db, "payment_outbox_attempts where state = 'DISPATCHED'", |rows| rows == 2).await;
+    enqueue_as(&db, "new", "mock", &[pay("1.00")]).await;
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    assert_eq!(
+        count(&db, "payment_outbox_pending where instruction_id = 'new-0' and attempt_count = 0").await,
+        1
+    );
+    assert_eq!(host.metric("rail_breaker_state{rail=\"mock\"}"), 2.0);
+    host.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_queue_does_not_keep_payments_that_may_have_left_from_being_asked_about() {
+    let db = Db::fresh(Pg::V18).await;
+    let rail = RAIL.replace("[pace]", "[pace]\nconcurrency = 4");
+    enqueue_as(&db, "asked", "mock", &[pay("1.17")]).await;
+    let host = Host::with_rails(&db, &[("mock", &rail)], quick()).await;
+    until(&db, "payment_outbox_attempts where error_code = 'OUTCOME_UNKNOWN'", |rows| rows == 1).await;
+    let mut owner = db.connect(Role::Superuser).await;
+    // Due after everything else in the queue, by the order of the claim.
+    enqueue_as(&db, "queue", "mock", &vec![pay("1.50"); 400]).await;
+    run(
+        &mut owner,
+        "update symphony.payment_outbox_pending set next_attempt_at = next_attempt_at - interval '1 minute'
+          where lease_token is null and not unsettled",
+    )
+    .await;
+    until(&db, "payment_outbox_pending where instruction_id like 'asked-%'", |rows| rows == 0).await;
+    assert!(
+        count(&db, "payment_outbox_pending where instruction_id like 'queue-%'").await > 100,
+        "it was asked about long before the queue was done"
+    );
+    drop(host);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_hosts_together_keep_the_rate_of_the_rail() {
+    let db = Db::fresh(Pg::V18).await;
+    let rail = format!("{RAIL}\n[rate]\nper_second = 40\nburst = 20\n");
+    configure(&db, Some((40, 20))).await;
+    enqueue(&db, &vec![pay("1.00"); 160]).await;
+    let mut hosts = Vec::new();
+    for _ in 0..3 {
+        hosts.push(Host::with_rails(&db, &[("mock", &rail)], Options::default()).await);
+    }
+    until_all_have_a_verdict(&db).await;
+    let limited: f64 = hosts.iter().map(|host| host.metric("rail_rate_limited_total{rail=\"mock\"}")).sum();
+    assert!(limited > 0.0, "and count that it held them back");
+    for host in hosts {
+        host.drain().await;
+    }
+    assert_eq!(count(&db, "payment_outbox_attempts where state = 'DISPATCHED'").await, 160);
+    assert_eq!(
+        count(&db, "payment_outbox_attempts a where attempt_no > 1").await,
+        0,
+        "waiting uses up no attempt"
+    );
+    let most = number(
+        &db,
+        "select max(beside)
+           from (select count(*) over (order by claimed_at range between current row and '1 second' following) as beside
+                   from symphony.payment_outbox_attempts) as windows",
+    )
+    .await;
+    assert!(most <= 60, "{most} within a second, at 40 a second and a burst of 20");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_were_claimed_close_together_do_not_reach_the_rail_as_one_burst() {
+    let db = Db::fresh(Pg::V18).await;
+    let (calls, started) = (Arc::new(AtomicUsize::new(0)), Instant::now());
+    let counted = calls.clone();
+    let yard = Yard::with(move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Reply::says(200, "paid")
+    })
+    .await;
+    // The database was told of no rate: all are claimed at once, and the host alone holds them back.
+    let text = yard.file(
+        &guest("pays_and_tells"),
+        "timeouts = { call_ms = 1000 }\nrate = { per_second = 20, burst = 5 }\npace = { lease_seconds = 20 }",
+    );
+    fs::write(yard.path("mock.toml"), text).expect("written");
+    enqueue(&db, &vec![pay("1.00"); 45]).await;
+    let host = Host::over(db.database(), yard.sandbox.clone(), &yard.path(""), quick()).await;
+    until_all_have_a_verdict(&db).await;
+    assert!(started.elapsed() >= Duration::from_millis(1_900), "40 after the burst, at 20 a second");
+    assert_eq!(calls.load(Ordering::Relaxed), 45);
+    assert!(host.metric("rail_rate_limited_total{rail=\"mock\"}") >= 40.0);
+    host.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_strict_order_a_payment_waits_for_the_verdict_before_it_and_its_stream_is_seen_to_wait() {
+    let db = Db::fresh(Pg::V18).await;
+    let reason = Reason { by: "test".to_owned(), why: "test".to_owned() };
+    Operator::new(&db.database()).order_strictly("p-0", true, &reason).await.expect("ordered");
+    // Participant p-0 has every fifth: the first of them is pending for two looks, the second takes its time.
+    let mut payloads = vec![pay("1.00"); 25];
+    (payloads[0], payloads[5]) = (pay("1.19"), pay("1.50"));
+    enqueue(&db, &payloads).await;
+    let slow = RAIL.replace(
+        "query = { base_ms = 10, factor = 1, cap_ms = 10 }",
+        "query = { base_ms = 700, factor = 1, cap_ms = 700 }",
+    );
+    let host = Host::with_rails(&db, &[("mock", &slow)], quick()).await;
+    until(&db, "payment_outbox_attempts where state = 'DISPATCHED'", |rows| rows == 20).await;
+    until(&db, "payment_outbox_pending where parked", |rows| rows == 4).await;
+    let blocked = Reader::new(&db.database()).blocked_streams(10).await.expect("read");
+    assert_eq!(blocked.len(), 1);
+    assert_eq!((blocked[0].participant_id.as_str(), blocked[0].waiting), ("p-0", 4));
+    assert!(blocked[0].attempts > 0, "{blocked:?}: it names the one that is tried");
+    until_all_have_a_verdict(&db).await;
+    host.drain().await;
+    let overlaps = number(
+        &db,
+        "select count(*) from symphony.payment_outbox_attempts a
+           join symphony.payment_outbox_attempts b
+             on b.participant_id = a.participant_id and b.sequence_id < a.sequence_id and b.completed_at > a.claimed_at
+          where a.participant_id = 'p-0'",
+    )
+    .await;
+    assert_eq!(overlaps, 0, "none was claimed before the one in front of it had its verdict");
+    assert_eq!(count(&db, "payment_outbox_attempts where state = 'DISPATCHED'").await, 25);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rail_that_never_answers_takes_nothing_from_its_neighbours() {
+    let db = Db::fresh(Pg::V18).await;
+    let dead = RAIL.replace("otherwise: settled", "otherwise: delay 60000 settled");
+    enqueue_as(&db, "dead", "dead", &vec![pay("1.00"); 300]).await;
+    let host = Host::with_rails(&db, &[("dead", &dead), ("mock", RAIL)], quick()).await;
+    until(&db, "payment_outbox_pending where rail_type = 'dead' and lease_token is not null", |rows| {
+        rows > 0
+    })
+    .await;
+    enqueue_as(&db, "alive", "mock", &vec![pay("1.00"); 300]).await;
+    until(&db, "payment_outbox_attempts where rail_type = 'mock' and state = 'DISPATCHED'", |rows| {
+        rows == 300
+    })
+    .await;
+    assert_eq!(
+        count(&db, "payment_outbox_attempts where rail_type = 'dead' and state = 'DISPATCHED'").await,
+        0
+    );
+    assert!(
+        count(&db, "payment_outbox_pending where rail_type = 'dead' and lease_token is not null").await <= 64,
+        "it holds no more than it may call at a time"
+    );
+    host.drain().await;
+}
