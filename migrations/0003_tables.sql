@@ -50,6 +50,14 @@ create table symphony.rail_rate_grants (
 comment on table symphony.rail_rate_grants is
   'A token bucket per limited rail, charged by the claim, so that the rate holds for all hosts together. What a host does not spend within its lease is gone.';
 
+create table symphony.rail_fronts (
+  rail_type text collate "C" primary key,
+  front     timestamptz not null
+) with (fillfactor = 20);
+
+comment on table symphony.rail_fronts is
+  'How far the claims of a rail have come in its queue. New payments take their place behind it, each participant''s after its own last one: a participant with a huge backlog stands behind itself, not before the others.';
+
 create table symphony.relay_hosts (
   worker_id text collate "C" primary key check (length(worker_id) between 1 and 256),
   rails     text[] not null,
@@ -76,11 +84,14 @@ comment on table symphony.operator_acts is 'Every switch thrown by a person: who
 
 create table symphony.participant_outbox_sequences (
   participant_id   text collate "C" primary key,
-  next_sequence_id bigint not null check (next_sequence_id >= 1)
+  next_sequence_id bigint not null check (next_sequence_id >= 1),
+  places           jsonb not null default '{}'
 ) with (fillfactor = 20, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 
 comment on table symphony.participant_outbox_sequences is
   'The next number of each participant''s stream. A row, not a SEQUENCE: a rollback gives the number back, so that the stream has no gaps.';
+comment on column symphony.participant_outbox_sequences.places is
+  'Per rail, the place in the queue that was given last, in microseconds since 1970.';
 
 create table symphony.payment_outbox_pending (
   outbox_id        uuid primary key default symphony.uuidv7(),
@@ -114,6 +125,8 @@ create table symphony.payment_outbox_pending (
 
 comment on table symphony.payment_outbox_pending is
   'Payments without a verdict, and their leases. The lease columns come last and stand in no index: a claim then rewrites a few bytes on the same page (a HOT update), for which the fillfactor keeps half of every page free.';
+comment on column symphony.payment_outbox_pending.next_attempt_at is
+  'Not before this time, and by it the order of the claim. For a payment that was never tried it is its place in the queue, given at acceptance: at most that time, and before that only to keep its distance from other participants.';
 comment on column symphony.payment_outbox_pending.attempt_count is 'A cache for readers. The truth is the highest attempt_no in the history.';
 comment on column symphony.payment_outbox_pending.unsettled is
   'The money may have moved: the next step is a status query. Set by a lost lease, an unknown outcome, a pending answer; never parked.';
@@ -128,12 +141,15 @@ comment on column symphony.payment_outbox_pending.lease_token is
 -- Rail first: a paused rail, or one without room, is skipped as a whole whatever stands in its queue.
 create index payment_outbox_pending_ready on symphony.payment_outbox_pending (rail_type, next_attempt_at, created_at)
   where not unsettled and not parked;
+create index payment_outbox_pending_again on symphony.payment_outbox_pending (rail_type, next_attempt_at, created_at)
+  where not unsettled and not parked and attempt_count > 0;
 create index payment_outbox_pending_unsettled on symphony.payment_outbox_pending (rail_type, next_attempt_at, created_at)
   where unsettled;
 create index payment_outbox_pending_parked on symphony.payment_outbox_pending (participant_id, sequence_id)
   where parked;
 
 comment on index symphony.payment_outbox_pending_ready is 'Rows that may be disbursed, in the order of the claim.';
+comment on index symphony.payment_outbox_pending_again is 'Those of them that were tried before: a look of their own finds them, however long the queue.';
 comment on index symphony.payment_outbox_pending_unsettled is 'Rows that may only be asked about; they stay leasable while a rail is paused or a participant suspended.';
 
 create table symphony.payment_outbox_claims (

@@ -23,6 +23,30 @@ $$;
 comment on function symphony.bump_participant_outbox_seq(text) is
   'The next number of a stream, which begins at 1. Not granted to anyone: a number taken without a payment would be a gap.';
 
+create function symphony.queue_fronts(p_rail_types text[], p_now timestamptz) returns jsonb
+  language sql stable
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+    select jsonb_object_agg(r.rail_type, (extract(epoch from coalesce(f.front, p_now)) * 1000000)::bigint)
+      from (select distinct t.rail_type from unnest(p_rail_types) as t(rail_type) where t.rail_type is not null) r
+      left join symphony.rail_fronts f on f.rail_type = r.rail_type
+  $$;
+
+comment on function symphony.queue_fronts(text[], timestamptz) is
+  'How far the claims of these rails have come, in microseconds since 1970; where there were none, the time.';
+
+create function symphony.behind_own_places(p_own jsonb, p_given jsonb, p_fronts jsonb) returns jsonb
+  language sql immutable parallel safe
+  as $$
+    select p_own || jsonb_object_agg(
+             g.key,
+             g.value::bigint + greatest(0, coalesce((p_own ->> g.key)::bigint - (p_fronts ->> g.key)::bigint, 0)))
+      from jsonb_each_text(p_given) g
+  $$;
+
+comment on function symphony.behind_own_places(jsonb, jsonb, jsonb) is
+  'The last places of a participant, per rail, after it was given some: they were counted from the front of the queue and move behind its own.';
+
 create function symphony.enqueue_problem(
   p_instruction_id text, p_participant_id text, p_idempotency_key text, p_rail_type text, p_payload jsonb, p_body text)
   returns text
@@ -98,7 +122,9 @@ declare
   v_fresh_count int;
   v_ids uuid[];
   v_numbers bigint[];
+  v_places bigint[];
   v_times timestamptz[];
+  v_fronts jsonb := symphony.queue_fronts(p_rail_types, v_now);
   v_constraint text;
 begin
   if v_rows > 10000 then
@@ -161,29 +187,32 @@ begin
 
     begin
       with fresh as materialized (
-        select t.*, row_number() over (partition by t.participant order by t.ord desc) as from_end
-          from unnest(v_fresh, p_participant_ids) with ordinality as t(fresh, participant, ord)
+        select t.*, row_number() over (partition by t.participant order by t.ord desc) as from_end,
+               row_number() over (partition by t.participant, t.rail order by t.ord desc) as from_end_of_rail
+          from unnest(v_fresh, p_participant_ids, p_rail_types) with ordinality as t(fresh, participant, rail, ord)
          where t.fresh
       ),
       -- One bump per participant, in one order for all sessions, so that no two batches wait for each other in a ring.
       bumped as (
-        insert into symphony.participant_outbox_sequences as s (participant_id, next_sequence_id)
-        select f.participant, count(*) + 1
-          from fresh f
+        insert into symphony.participant_outbox_sequences as s (participant_id, next_sequence_id, places)
+        select f.participant, sum(f.wanted) + 1, jsonb_object_agg(f.rail, (v_fronts ->> f.rail)::bigint + f.wanted)
+          from (select r.participant, r.rail, count(*) as wanted from fresh r group by r.participant, r.rail) f
          group by f.participant
          order by f.participant
         on conflict (participant_id) do update
-          set next_sequence_id = s.next_sequence_id + excluded.next_sequence_id - 1
-        returning s.participant_id, s.next_sequence_id
+          set next_sequence_id = s.next_sequence_id + excluded.next_sequence_id - 1,
+              places = symphony.behind_own_places(s.places, excluded.places, v_fronts)
+        returning s.participant_id, s.next_sequence_id, s.places
       ),
       numbered as (
-        select f.ord, b.next_sequence_id - f.from_end as number
+        select f.ord, b.next_sequence_id - f.from_end as number,
+               (b.places ->> f.rail)::bigint - f.from_end_of_rail + 1 as place
           from fresh f
           join bumped b on b.participant_id = f.participant
       )
-      select array_agg(n.number order by a.ord),
+      select array_agg(n.number order by a.ord), array_agg(n.place order by a.ord),
              array_agg(case when n.ord is not null then symphony.uuidv7() end order by a.ord)
-        into v_numbers, v_ids
+        into v_numbers, v_places, v_ids
         from generate_series(1, v_rows) as a(ord)
         left join numbered n on n.ord = a.ord;
 
@@ -198,10 +227,11 @@ begin
       insert into symphony.payment_outbox_pending
              (outbox_id, sequence_id, next_attempt_at, created_at, instruction_id, participant_id, idempotency_key,
               rail_type, payload)
-      select t.id, t.number, t.at, t.at, t.i, t.p, t.k, t.r, t.b
-        from unnest(v_fresh, v_ids, v_times, v_numbers, p_instruction_ids, p_participant_ids, p_idempotency_keys,
-                    p_rail_types, p_payloads)
-             as t(fresh, id, at, number, i, p, k, r, b)
+      select t.id, t.number, least(t.at, timestamptz 'epoch' + t.place * interval '1 microsecond'), t.at,
+             t.i, t.p, t.k, t.r, t.b
+        from unnest(v_fresh, v_ids, v_times, v_numbers, v_places, p_instruction_ids, p_participant_ids,
+                    p_idempotency_keys, p_rail_types, p_payloads)
+             as t(fresh, id, at, number, place, i, p, k, r, b)
        where t.fresh;
       exit;
     exception

@@ -12,6 +12,7 @@ create function symphony.promote_strict_heads(p_participant_ids text[]) returns 
   set search_path = pg_catalog, symphony, pg_temp
   as $$
 declare
+  v_now timestamptz := symphony.clock();
   v_strict text[];
 begin
   v_strict := array(
@@ -27,7 +28,9 @@ begin
   perform pg_advisory_xact_lock(symphony.stream_lock(s)) from unnest(v_strict) as t(s);
   update symphony.payment_outbox_pending p
      set parked = false,
-         next_attempt_at = greatest(p.next_attempt_at, symphony.clock())
+         -- To the front of its queue, where others find places beside it and hosts that look no further back see it.
+         next_attempt_at = greatest(p.next_attempt_at, least(v_now, coalesce(
+           (select f.front from symphony.rail_fronts f where f.rail_type = p.rail_type), v_now) + interval '1 microsecond'))
     from (select h.outbox_id
             from unnest(v_strict) as s(participant_id)
            cross join lateral (

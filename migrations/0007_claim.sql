@@ -75,8 +75,8 @@ comment on function symphony.rails_with_work() is
 
 create function symphony.claim_shares(
   p_batch_size int, p_now timestamptz, p_rails text[], p_limits int[], p_lease_seconds double precision[],
-  p_after timestamptz[], p_default_lease_seconds double precision, p_takeovers int, p_asks_only boolean[])
-  returns table (rail_type text, enabled boolean, room int, share int, lease_seconds double precision, after timestamptz,
+  p_after timestamptz[], p_default_lease_seconds double precision, p_takeovers int, p_narrowed text[])
+  returns table (rail_type text, enabled boolean, narrowed text, room int, share int, lease_seconds double precision, after timestamptz,
                  all_fit boolean)
   language plpgsql stable
   set search_path = pg_catalog, symphony, pg_temp
@@ -95,15 +95,16 @@ begin
   return query
     with room as materialized (
       select w.*, sum(w.most) over () <= p_batch_size as all_fit
-        from (select u.rail_type, coalesce(r.state, 'ENABLED') = 'ENABLED' and not coalesce(u.asks_only, false) as enabled,
+        from (select u.rail_type, coalesce(r.state, 'ENABLED') = 'ENABLED' and u.narrowed is distinct from 'ASKED' as enabled,
+                     u.narrowed,
                      -- What the rail's bucket cannot pay for must not take the place of other rails.
                      least(coalesce(u.most, p_batch_size), p_batch_size,
                            floor(least(r.burst, coalesce(g.tokens + r.rate_per_second * greatest(
                              0, extract(epoch from p_now - g.refilled_at)::double precision), r.burst)))::int) as most,
                      coalesce(u.lease_seconds, p_default_lease_seconds) as lease_seconds,
                      coalesce(u.after, '-infinity') as after
-                from unnest(p_rails, p_limits, p_lease_seconds, p_after, p_asks_only)
-                     as u(rail_type, most, lease_seconds, after, asks_only)
+                from unnest(p_rails, p_limits, p_lease_seconds, p_after, p_narrowed)
+                     as u(rail_type, most, lease_seconds, after, narrowed)
                 left join symphony.rails r on r.rail_type = u.rail_type
                 left join symphony.rail_rate_grants g on g.rail_type = r.rail_type) w
     ),
@@ -114,7 +115,17 @@ begin
        cross join lateral (
              (select p.rail_type, p.next_attempt_at, p.created_at
                 from symphony.payment_outbox_pending p
-               where room.enabled and p.rail_type = room.rail_type and not p.unsettled and not p.parked
+               where room.enabled and room.narrowed is null and p.rail_type = room.rail_type
+                 and not p.unsettled and not p.parked
+                 and p.next_attempt_at >= room.after and p.next_attempt_at <= p_now
+                 and p.lease_token is null
+               order by p.next_attempt_at, p.created_at
+               limit room.most)
+             union all
+             (select p.rail_type, p.next_attempt_at, p.created_at
+                from symphony.payment_outbox_pending p
+               where room.enabled and room.narrowed is not null and p.rail_type = room.rail_type
+                 and not p.unsettled and not p.parked and p.attempt_count > 0
                  and p.next_attempt_at >= room.after and p.next_attempt_at <= p_now
                  and p.lease_token is null
                order by p.next_attempt_at, p.created_at
@@ -143,7 +154,7 @@ begin
        order by d.next_attempt_at, d.created_at
        limit p_batch_size
     )
-    select room.rail_type, room.enabled, room.most,
+    select room.rail_type, room.enabled, room.narrowed, room.most,
            case when room.all_fit then room.most
                 else least(room.most, (select count(*)::int from first_due f where f.rail_type = room.rail_type)) end,
            room.lease_seconds, room.after, room.all_fit
@@ -151,11 +162,11 @@ begin
 end
 $$;
 
-comment on function symphony.claim_shares(int, timestamptz, text[], int[], double precision[], timestamptz[], double precision, int, boolean[]) is
+comment on function symphony.claim_shares(int, timestamptz, text[], int[], double precision[], timestamptz[], double precision, int, text[]) is
   'How many rows of which rail one claim may take.';
 
 create function symphony.lease_rows(
-  p_rail_type text, p_enabled boolean, p_want int, p_until timestamptz, p_after timestamptz, p_now timestamptz,
+  p_rail_type text, p_enabled boolean, p_narrowed text, p_want int, p_lease interval, p_after timestamptz, p_now timestamptz,
   p_worker_id text, p_taken uuid[])
   returns setof symphony.payment_outbox_pending
   language plpgsql
@@ -167,6 +178,7 @@ create function symphony.lease_rows(
   set plan_cache_mode = force_generic_plan
   as $$
 declare
+  v_now timestamptz := p_now;
   v_want int := p_want;
   v_taken uuid[] := p_taken;
   v_tids tid[];
@@ -191,8 +203,9 @@ begin
                 from (select * from (
                         select p.ctid as tid, p.participant_id, p.next_attempt_at, p.created_at
                           from symphony.payment_outbox_pending p
-                         where p_enabled and p.rail_type = p_rail_type and not p.unsettled and not p.parked
-                           and p.next_attempt_at >= p_after and p.next_attempt_at <= p_now
+                         where p_enabled and p_narrowed is null and p.rail_type = p_rail_type
+                           and not p.unsettled and not p.parked
+                           and p.next_attempt_at >= p_after and p.next_attempt_at <= v_now
                            and p.lease_token is null
                          order by p.next_attempt_at, p.created_at
                          limit v_want
@@ -201,8 +214,19 @@ begin
                       select * from (
                         select p.ctid, p.participant_id, p.next_attempt_at, p.created_at
                           from symphony.payment_outbox_pending p
+                         where p_enabled and p_narrowed is not null and p.rail_type = p_rail_type
+                           and not p.unsettled and not p.parked and p.attempt_count > 0
+                           and p.next_attempt_at >= p_after and p.next_attempt_at <= v_now
+                           and p.lease_token is null
+                         order by p.next_attempt_at, p.created_at
+                         limit v_want
+                           for update skip locked) again
+                      union all
+                      select * from (
+                        select p.ctid, p.participant_id, p.next_attempt_at, p.created_at
+                          from symphony.payment_outbox_pending p
                          where p.rail_type = p_rail_type and p.unsettled
-                           and p.next_attempt_at >= p_after and p.next_attempt_at <= p_now
+                           and p.next_attempt_at >= p_after and p.next_attempt_at <= v_now
                            and p.lease_token is null
                          order by p.next_attempt_at, p.created_at
                          limit v_want
@@ -217,6 +241,8 @@ begin
     if exists (select 1
                  from symphony.participants s
                 where s.participant_id = any (v_participants) and (s.state = 'SUSPENDED' or s.strict_order)) then
+      -- A head may have been promoted after this claim began, and is not to look as if it had been claimed before.
+      v_now := symphony.clock();
       -- Strict streams first: where a verdict is being written just now the lock is taken, and the row waits for the next
       -- claim. Waiting here instead could close a ring, for the verdict may want our row.
       v_unsure := array(
@@ -248,16 +274,29 @@ begin
     return query
       with leased as (
         update symphony.payment_outbox_pending p
-           set claimed_by = p_worker_id, lease_token = v_token, lease_expires_at = p_until, claimed_at = p_now
+           set claimed_by = p_worker_id, lease_token = v_token, lease_expires_at = v_now + p_lease, claimed_at = v_now
          where p.ctid = any (v_tids) and not p.parked
            and (p.unsettled or p.participant_id <> all (v_unsure))
         returning p.*
       ),
       noted as (
         insert into symphony.payment_outbox_claims (lease_expires_at, lease_token, rail_type, claimed_by, outbox_ids)
-        select p_until, v_token, p_rail_type, p_worker_id, array_agg(l.outbox_id)
+        select v_now + p_lease, v_token, p_rail_type, p_worker_id, array_agg(l.outbox_id)
           from leased l
         having count(*) > 0
+      ),
+      -- Rows that were never tried say how far the queue has come. Where another claim is saying so, ours is not needed.
+      reached as materialized (
+        select r.front, pg_try_advisory_xact_lock(hashtextextended(p_rail_type, 7003)) as ours
+          from (select max(l.next_attempt_at) as front
+                  from leased l
+                 where l.attempt_count = 0 and not l.unsettled) r
+         where r.front is not null
+      ),
+      moved as (
+        insert into symphony.rail_fronts as f (rail_type, front)
+        select p_rail_type, r.front from reached r where r.ours
+        on conflict (rail_type) do update set front = excluded.front where f.front < excluded.front
       )
       select * from leased;
     get diagnostics v_leased = row_count;
@@ -267,17 +306,17 @@ begin
 end
 $$;
 
-comment on function symphony.lease_rows(text, boolean, int, timestamptz, timestamptz, timestamptz, text, uuid[]) is
+comment on function symphony.lease_rows(text, boolean, text, int, interval, timestamptz, timestamptz, text, uuid[]) is
   'Leases rows of one rail: what was taken over first, then in the order of next_attempt_at and created_at.';
 
 create function symphony.claim_outbox_batch(
   p_batch_size int, p_worker_id text, p_lease_seconds double precision,
   p_rails text[] default null, p_rail_limits int[] default null, p_rail_lease_seconds double precision[] default null,
-  p_rail_after timestamptz[] default null, p_takeovers int default 100, p_rail_asks_only boolean[] default null)
+  p_rail_after timestamptz[] default null, p_takeovers int default 100, p_rail_narrowed text[] default null)
   returns table (outbox_id uuid, instruction_id text, participant_id text, sequence_id bigint, idempotency_key text,
                  rail_type text, payload jsonb, attempt_count int, next_attempt_at timestamptz, created_at timestamptz,
                  claimed_at timestamptz, lease_token uuid, lease_expires_at timestamptz, unsettled boolean,
-                 handed_over_at timestamptz, past jsonb, rate_left int)
+                 handed_over_at timestamptz, past jsonb, rate_left int, taken_over boolean)
   language plpgsql security definer
   set search_path = pg_catalog, symphony, pg_temp
   as $$
@@ -300,17 +339,18 @@ begin
     raise exception 'takeovers must be between 0 and 10000, not %', coalesce(p_takeovers::text, 'null')
       using errcode = '22023';
   end if;
-  if p_rails is null and num_nonnulls(p_rail_limits, p_rail_lease_seconds, p_rail_after, p_rail_asks_only) > 0
+  if p_rails is null and num_nonnulls(p_rail_limits, p_rail_lease_seconds, p_rail_after, p_rail_narrowed) > 0
      or p_rails is not null and (
        cardinality(p_rails) > 1000
        or coalesce(cardinality(p_rail_limits), cardinality(p_rails)) <> cardinality(p_rails)
        or coalesce(cardinality(p_rail_lease_seconds), cardinality(p_rails)) <> cardinality(p_rails)
        or coalesce(cardinality(p_rail_after), cardinality(p_rails)) <> cardinality(p_rails)
-       or coalesce(cardinality(p_rail_asks_only), cardinality(p_rails)) <> cardinality(p_rails)
+       or coalesce(cardinality(p_rail_narrowed), cardinality(p_rails)) <> cardinality(p_rails)
        or (select count(*) <> count(distinct r) from unnest(p_rails) as t(r))
        or exists (select 1 from unnest(p_rail_limits) as t(n) where t.n is null or t.n not between 1 and 10000)
+       or exists (select 1 from unnest(p_rail_narrowed) as t(o) where t.o not in ('ASKED', 'TRIED'))
        or exists (select 1 from unnest(p_rail_lease_seconds) as t(s) where t.s is null or t.s not between 1 and 3600)) then
-    raise exception 'rails must be distinct and at most 1000, and their limits (1 to 10000), lease seconds (1 to 3600), lower bounds and restrictions arrays of the same length'
+    raise exception 'rails must be distinct and at most 1000, and their limits (1 to 10000), lease seconds (1 to 3600), lower bounds and narrowings (ASKED, TRIED) arrays of the same length'
       using errcode = '22023';
   end if;
 
@@ -321,7 +361,7 @@ begin
     for v_rail in
       select s.*, r.rate_per_second, r.burst
         from symphony.claim_shares(v_left, v_now, p_rails, v_limits, p_rail_lease_seconds, p_rail_after,
-                                   p_lease_seconds, v_takeovers, p_rail_asks_only) s
+                                   p_lease_seconds, v_takeovers, p_rail_narrowed) s
         left join symphony.rails r on r.rail_type = s.rail_type
        where s.share > 0
        order by s.rail_type
@@ -357,10 +397,11 @@ begin
                l.attempt_count, l.next_attempt_at, l.created_at, l.claimed_at, l.lease_token, l.lease_expires_at,
                l.unsettled, l.handed_over_at,
                case when l.attempt_count > 0 or l.unsettled then symphony.known_past(l.outbox_id) end,
-               case when v_rail.rate_per_second is not null then floor(v_tokens - count(*) over ())::int end
-          from symphony.lease_rows(v_rail.rail_type, v_rail.enabled, v_want,
-                                   v_now + make_interval(secs => v_rail.lease_seconds), v_rail.after, v_now,
-                                   p_worker_id, v_taken) l
+               case when v_rail.rate_per_second is not null then floor(v_tokens - count(*) over ())::int end,
+               coalesce(l.outbox_id = any (v_taken), false)
+          from symphony.lease_rows(v_rail.rail_type, v_rail.enabled, v_rail.narrowed, v_want,
+                                   make_interval(secs => v_rail.lease_seconds), v_rail.after, v_now, p_worker_id,
+                                   v_taken) l
          order by l.next_attempt_at, l.created_at, l.sequence_id;
       get diagnostics v_leased = row_count;
       v_left := v_left - v_leased;
@@ -380,7 +421,7 @@ begin
 end
 $$;
 
-comment on function symphony.claim_outbox_batch(int, text, double precision, text[], int[], double precision[], timestamptz[], int, boolean[]) is
-  'Leases due rows, rail by rail, each rail in the order of next_attempt_at and created_at. Without rails it leases any. Of a rail that is asks-only it leases what may have left already, for a question. p_rail_after lets a host skip what it has seen finished; it must sweep without a bound at least every second. Expired leases are taken over with their row in the history. rate_left is what the rail''s bucket still holds.';
+comment on function symphony.claim_outbox_batch(int, text, double precision, text[], int[], double precision[], timestamptz[], int, text[]) is
+  'Leases due rows, rail by rail, each rail in the order of next_attempt_at and created_at. Without rails it leases any. p_rail_narrowed narrows a rail: ASKED is what may have left already and can only be asked about, TRIED adds what was tried before; both find their rows however long the queue is. p_rail_after lets a host skip what it has seen finished; it must sweep without a bound at least every second. Expired leases are taken over with their row in the history. rate_left is what the rail''s bucket still holds, taken_over says that an expired lease was ended for it.';
 
 reset role;

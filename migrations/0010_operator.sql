@@ -187,9 +187,17 @@ begin
         from symphony.payment_outbox_pending p
        where p.outbox_id = any (v_ids) and p.parked
          for update skip locked);
+    -- They come back at the front of their queue, a microsecond apart, so that others still find places between them.
     update symphony.payment_outbox_pending p
-       set parked = false, next_attempt_at = greatest(p.next_attempt_at, v_now)
-     where p.outbox_id = any (v_ids);
+       set parked = false,
+           next_attempt_at = greatest(
+             p.next_attempt_at, least(v_now, coalesce(f.front, v_now) + n.place * interval '1 microsecond'))
+      from (select q.outbox_id, q.rail_type,
+                   row_number() over (partition by q.participant_id, q.rail_type order by q.sequence_id) as place
+              from symphony.payment_outbox_pending q
+             where q.outbox_id = any (v_ids)) n
+      left join symphony.rail_fronts f on f.rail_type = n.rail_type
+     where p.outbox_id = n.outbox_id;
     get diagnostics v_freed = row_count;
   end if;
 

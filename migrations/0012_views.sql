@@ -17,7 +17,11 @@ with queue as (
          count(*) filter (where not exists (select 1 from symphony.relay_hosts h
                                              where p.rail_type = any (h.rails)
                                                and h.seen_at > t.now - interval '1 minute')) as unroutable,
-         extract(epoch from t.now - min(p.created_at))::double precision as oldest_pending_age_seconds
+         extract(epoch from t.now - min(p.created_at))::double precision as oldest_pending_age_seconds,
+         extract(epoch from t.now - min(greatest(p.next_attempt_at, p.created_at))
+                   filter (where p.lease_token is null and p.next_attempt_at <= t.now and not p.parked
+                             and (p.unsettled or coalesce(r.state, 'ENABLED') = 'ENABLED')))::double precision
+           as longest_wait_seconds
     from symphony.payment_outbox_pending p
    cross join (select symphony.clock() as now) t
     left join symphony.rails r on r.rail_type = p.rail_type
@@ -45,7 +49,7 @@ per_rail as (
          coalesce(q.expired_lease_count, 0) as expired_lease_count,
          coalesce(q.due_unleased_count, 0) as due_unleased_count, coalesce(q.scheduled, 0) as scheduled,
          coalesce(q.parked, 0) as parked, coalesce(q.unsettled, 0) as unsettled,
-         coalesce(q.unroutable, 0) as unroutable, q.oldest_pending_age_seconds,
+         coalesce(q.unroutable, 0) as unroutable, q.oldest_pending_age_seconds, q.longest_wait_seconds,
          coalesce(a.dispatched, 0) as attempts_dispatched, coalesce(a.retryable, 0) as attempts_retryable,
          coalesce(a.failed, 0) as attempts_failed, coalesce(a.zombie_requeue, 0) as attempts_zombie_requeue,
          coalesce(d.dead_letters, 0) as dead_letters
@@ -59,21 +63,21 @@ per_rail as (
     left join symphony.rails r on r.rail_type = n.rail_type
 )
 select p.rail_type, p.rail_state, p.pending, p.leased_count, p.expired_lease_count, p.due_unleased_count, p.scheduled,
-       p.parked, p.unsettled, p.unroutable, p.oldest_pending_age_seconds, p.attempts_dispatched, p.attempts_retryable,
+       p.parked, p.unsettled, p.unroutable, p.oldest_pending_age_seconds, p.longest_wait_seconds, p.attempts_dispatched, p.attempts_retryable,
        p.attempts_failed, p.attempts_zombie_requeue, p.dead_letters
   from per_rail p
 union all
 select null, null, coalesce(sum(p.pending), 0)::bigint, coalesce(sum(p.leased_count), 0)::bigint,
        coalesce(sum(p.expired_lease_count), 0)::bigint, coalesce(sum(p.due_unleased_count), 0)::bigint,
        coalesce(sum(p.scheduled), 0)::bigint, coalesce(sum(p.parked), 0)::bigint, coalesce(sum(p.unsettled), 0)::bigint,
-       coalesce(sum(p.unroutable), 0)::bigint, max(p.oldest_pending_age_seconds),
+       coalesce(sum(p.unroutable), 0)::bigint, max(p.oldest_pending_age_seconds), max(p.longest_wait_seconds),
        coalesce(sum(p.attempts_dispatched), 0)::bigint, coalesce(sum(p.attempts_retryable), 0)::bigint,
        coalesce(sum(p.attempts_failed), 0)::bigint, coalesce(sum(p.attempts_zombie_requeue), 0)::bigint,
        coalesce(sum(p.dead_letters), 0)::bigint
   from per_rail p;
 
 comment on view symphony.outbox_status is
-  'The queue as it is now, per rail and in total (rail_type null). Derived from leases, never from a row in the history. The attempts_ columns count payments accepted in the last 24 hours; dead_letters counts all that is kept.';
+  'The queue as it is now, per rail and in total (rail_type null). Derived from leases, never from a row in the history. The attempts_ columns count payments accepted in the last 24 hours; dead_letters counts all that is kept; longest_wait_seconds is how long a payment has been due that no host took.';
 
 create view symphony.payment_timeline as
 select r.outbox_id, symphony.uuidv7_time(r.outbox_id) as at, 'ACCEPTED' as event,
@@ -95,7 +99,7 @@ select v.outbox_id, v.completed_at, v.state,
   from symphony.payment_outbox_verdicts v
  where not exists (select 1 from symphony.payment_outbox_attempts a where a.outbox_id = v.outbox_id)
 union all
-select p.outbox_id, coalesce(case when p.lease_token is not null then p.claimed_at end, p.next_attempt_at),
+select p.outbox_id, coalesce(case when p.lease_token is not null then p.claimed_at end, greatest(p.next_attempt_at, p.created_at)),
        case when p.lease_token is not null then 'LEASED' when p.parked then 'PARKED'
             when p.next_attempt_at > symphony.clock() then 'SCHEDULED' else 'DUE' end,
        jsonb_strip_nulls(jsonb_build_object(

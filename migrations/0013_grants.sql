@@ -10,7 +10,7 @@ grant execute on function
   to symphony_ingest;
 
 grant execute on function
-  symphony.claim_outbox_batch(int, text, double precision, text[], int[], double precision[], timestamptz[], int, boolean[]),
+  symphony.claim_outbox_batch(int, text, double precision, text[], int[], double precision[], timestamptz[], int, text[]),
   symphony.complete_outbox_attempt(uuid, uuid, text, text, text, text, text, text, int, double precision, text, boolean, bytea),
   symphony.complete_outbox_batch(text, uuid[], uuid[], text[], text[], text[], text[], text[], int[], double precision[], text[], boolean[], bytea[]),
   symphony.record_late_answer(uuid, uuid, text, text, text, text, text, text, int, text, bytea),
@@ -46,7 +46,7 @@ grant execute on function
 grant select on
   symphony.payment_outbox_pending, symphony.payment_outbox_attempts, symphony.payment_outbox_records,
   symphony.payment_outbox_verdicts, symphony.payment_outbox_late_answers, symphony.payment_outbox_resolutions,
-  symphony.payment_outbox_reissues, symphony.payment_outbox_partitions, symphony.participants, symphony.rails,
+  symphony.payment_outbox_reissues, symphony.payment_outbox_partitions, symphony.participants, symphony.rails, symphony.rail_fronts,
   symphony.relay_hosts, symphony.operator_acts,
   symphony.outbox_status, symphony.payment_timeline, symphony.payments_needing_review, symphony.blocked_streams,
   symphony.sequence_gaps

@@ -32,6 +32,11 @@ impl Outbox {
         if self.participants.get(&request.participant_id).is_some_and(|switches| switches.suspended) {
             return Err(Refusal::Suspended);
         }
+        let front = self.fronts.get(&request.rail_type).copied().unwrap_or(self.now);
+        let own =
+            self.places.entry((request.participant_id.clone(), request.rail_type.clone())).or_insert(front);
+        *own = front.max(*own) + 1;
+        let place = *own;
         let next = self.numbers.entry(request.participant_id.clone()).or_insert(1);
         let sequence_id = *next;
         *next += 1;
@@ -42,7 +47,7 @@ impl Outbox {
                 request: request.clone(),
                 sequence_id,
                 created_at,
-                next_attempt_at: created_at,
+                next_attempt_at: created_at.min(place),
                 attempt_count: 0,
                 unsettled: false,
                 parked: false,
@@ -109,6 +114,11 @@ impl Outbox {
             self.rails.entry(rail_type).and_modify(|rail| rail.bucket = Some((tokens - 1.0, now)));
         }
         let now = self.now;
+        let row = &self.pending[&id];
+        if row.attempt_count == 0 && !row.unsettled {
+            let front = self.fronts.entry(row.request.rail_type.clone()).or_insert(row.next_attempt_at);
+            *front = row.next_attempt_at.max(*front);
+        }
         self.pending.entry(id).and_modify(|row| {
             row.claimed_at = Some(now);
             row.lease = Some(Lease { token, worker: worker.to_owned(), expires_at });
@@ -317,7 +327,7 @@ impl Outbox {
         let stream = self.pending.iter().filter(|(_, row)| row.request.participant_id == participant);
         let head = stream.min_by_key(|(_, row)| row.sequence_id).map(|(id, row)| (*id, row.parked));
         if let Some((id, true)) = head {
-            self.reconcile(id);
+            self.reconcile(&[id]);
         }
     }
 

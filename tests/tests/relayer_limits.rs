@@ -12,6 +12,7 @@ use harness::rail::Reply;
 use harness::sql::run;
 use harness::yard::{Yard, guest};
 use harness::{Db, Pg, Role};
+use railhost::outbox::enqueue::{Ingest, NewPayment};
 use railhost::outbox::operate::{Operator, Reason};
 use railhost::outbox::read::Reader;
 use railhost::relayer::Options;
@@ -328,4 +329,36 @@ async fn a_rail_that_never_answers_takes_nothing_from_its_neighbours() {
         "it holds no more than it may call at a time"
     );
     host.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_huge_backlog_of_one_participant_does_not_shut_out_the_others() {
+    let db = Db::fresh(Pg::V18).await;
+    let rail = RAIL.replace("[pace]", "[pace]\nconcurrency = 4");
+    let payments = |participant: &str, many: usize| -> Vec<NewPayment> {
+        let payment = |n| NewPayment {
+            instruction_id: format!("{participant}-{n}"),
+            participant_id: participant.to_owned(),
+            idempotency_key: "k".to_owned(),
+            rail_type: "mock".to_owned(),
+            payload: pay("1.50").into(),
+        };
+        (0..many).map(payment).collect()
+    };
+    let ingest = Ingest::new(&db.database(), 1);
+    ingest.enqueue_batch(&payments("huge", 5_000)).await.expect("enqueued");
+    let host = Host::with_rails(&db, &[("mock", &rail)], quick()).await;
+    until(&db, "payment_outbox_attempts", |rows| rows >= 20).await;
+    // Ten others, who come when thousands are waiting, and then once more.
+    for round in 0..2 {
+        for n in 0..10 {
+            let payment = payments(&format!("small-{n}"), round + 1).split_off(round);
+            ingest.enqueue_batch(&payment).await.expect("enqueued");
+        }
+        let before = count(&db, "payment_outbox_attempts where participant_id = 'huge'").await;
+        until(&db, "payment_outbox_pending where participant_id <> 'huge'", |rows| rows == 0).await;
+        let huge = count(&db, "payment_outbox_attempts where participant_id = 'huge'").await - before;
+        assert!(huge <= 60, "{huge} of the huge one went before the ten of the others");
+    }
+    drop(host);
 }

@@ -43,7 +43,8 @@ fn may_call(role: Role) -> Vec<&'static str> {
 }
 
 /// What readers may read, besides the partitions of the history. Nobody else reads anything.
-const READABLE: [&str; 16] = [
+const READABLE: [&str; 18] = [
+    "blocked_streams",
     "operator_acts",
     "outbox_status",
     "participants",
@@ -57,6 +58,7 @@ const READABLE: [&str; 16] = [
     "payment_outbox_verdicts",
     "payment_timeline",
     "payments_needing_review",
+    "rail_fronts",
     "rails",
     "relay_hosts",
     "sequence_gaps",

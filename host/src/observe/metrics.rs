@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus::{
@@ -16,6 +18,7 @@ pub struct Metrics {
     pub poll_wakeups: IntCounter,
     pub claim_batches: IntCounter,
     pub claims_failed: IntCounter,
+    pub queue_counts_failed: IntCounter,
     pub claim_seconds: Histogram,
     pub reaper_requeues: IntCounter,
     pub lease_lost: IntCounter,
@@ -35,6 +38,9 @@ pub struct Metrics {
     stuck: IntGauge,
     dead_letters: IntGauge,
     oldest_pending_age_seconds: Gauge,
+    longest_wait_seconds: Gauge,
+    attempts_pending: IntCounterVec,
+    expected: Mutex<BTreeSet<String>>,
 }
 
 const MILLISECONDS: [f64; 13] =
@@ -55,6 +61,10 @@ impl Metrics {
             claim_batches: in_registry.counter("claim_batches_total", "Claims that brought payments.")?,
             claims_failed: in_registry
                 .counter("claims_failed_total", "Claims that the database did not answer.")?,
+            queue_counts_failed: in_registry.counter(
+                "queue_counts_failed_total",
+                "Counts of the queue that the database did not answer.",
+            )?,
             claim_seconds: in_registry.histogram(
                 "poll_duration_seconds",
                 "How long a claim takes.",
@@ -109,9 +119,17 @@ impl Metrics {
             )?,
             leased: in_registry.gauge("leased_count", "Payments that a host holds.")?,
             stuck: in_registry.gauge("stuck_dispatching_count", "Leases that have expired.")?,
-            dead_letters: in_registry.gauge("dlq_depth", "Failed payments of the last day.")?,
+            dead_letters: in_registry.gauge("dlq_depth", "Failed payments in the history that is kept.")?,
             oldest_pending_age_seconds: in_registry
                 .seconds("oldest_pending_age_seconds", "Age of the oldest payment without a verdict.")?,
+            longest_wait_seconds: in_registry
+                .seconds("longest_wait_seconds", "How long a payment has been due that no host took.")?,
+            attempts_pending: in_registry.counters(
+                "attempts_pending_total",
+                "Attempts after which the rail has the payment and will say more.",
+                &["rail"],
+            )?,
+            expected: Mutex::default(),
             registry,
         })
     }
@@ -124,11 +142,13 @@ impl Metrics {
         for kind in ["deadline", "trap"] {
             self.traps.with_label_values(&[rail, kind]);
         }
+        self.attempts_pending.with_label_values(&[rail]);
         self.dispatch_latency_ms.with_label_values(&[rail]);
         self.call_seconds.with_label_values(&[rail]);
         self.rate_limited.with_label_values(&[rail]);
         self.breaker_state.with_label_values(&[rail]);
         self.pending_depth.with_label_values(&[rail]);
+        self.expected.lock().unwrap_or_else(PoisonError::into_inner).insert(rail.to_owned());
     }
 
     /// In the format that Prometheus reads.
@@ -143,8 +163,18 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn written(&self, rail: &str, state: &str, attempt: i32, since_claim: Duration) {
+    pub(crate) fn written(
+        &self,
+        rail: &str,
+        state: &str,
+        pending: bool,
+        attempt: i32,
+        since_claim: Duration,
+    ) {
         self.attempts.with_label_values(&[rail, state]).inc();
+        if pending {
+            self.attempts_pending.with_label_values(&[rail]).inc();
+        }
         self.dispatch_latency_ms.with_label_values(&[rail]).observe(since_claim.as_secs_f64() * 1000.0);
         if state != "RETRYABLE" {
             self.retry_depth.observe(f64::from(attempt));
@@ -159,18 +189,23 @@ impl Metrics {
         self.breaker_state.with_label_values(&[rail]).set(state);
     }
 
-    /// What the database counts for all hosts together.
+    /// What the database counts for all hosts together. Rails that this host does not serve are one.
     pub fn queue(&self, status: &[Status]) {
-        for rail in status {
-            match &rail.rail_type {
-                Some(name) => self.pending_depth.with_label_values(&[name]).set(rail.pending),
-                None => {
-                    self.leased.set(rail.leased_count);
-                    self.stuck.set(rail.expired_lease_count);
-                    self.dead_letters.set(rail.dead_letters);
-                    self.oldest_pending_age_seconds.set(rail.oldest_pending_age_seconds.unwrap_or(0.0));
-                }
-            }
+        let expected = self.expected.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let depth = |rail: &str| status.iter().find(|found| found.rail_type.as_deref() == Some(rail));
+        for rail in &expected {
+            self.pending_depth.with_label_values(&[rail]).set(depth(rail).map_or(0, |found| found.pending));
+        }
+        let strangers = status
+            .iter()
+            .filter(|found| found.rail_type.as_ref().is_some_and(|name| !expected.contains(name)));
+        self.pending_depth.with_label_values(&["(other)"]).set(strangers.map(|found| found.pending).sum());
+        if let Some(total) = status.iter().find(|found| found.rail_type.is_none()) {
+            self.leased.set(total.leased_count);
+            self.stuck.set(total.expired_lease_count);
+            self.dead_letters.set(total.dead_letters);
+            self.oldest_pending_age_seconds.set(total.oldest_pending_age_seconds.unwrap_or(0.0));
+            self.longest_wait_seconds.set(total.longest_wait_seconds.unwrap_or(0.0));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -20,8 +20,9 @@ use crate::outbox::{Database, migrate};
 
 /// A database that has not answered by then is not ready.
 const READY_WITHIN: Duration = Duration::from_secs(2);
-/// Numbers that are asked for more often are the ones of before.
 const QUEUE_COUNTED_EVERY: Duration = Duration::from_secs(10);
+/// Counting a long queue takes its time: it gets no more than this part of it.
+const QUEUE_COUNTED_SHARE: u32 = 20;
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 
 /// What the pages look at.
@@ -87,10 +88,14 @@ async fn answer(health: &Health, request: &Request<Incoming>) -> Response<Full<B
 async fn count_queue(health: &Health) -> Infallible {
     let reader = Reader::new(&health.database);
     loop {
+        let started = Instant::now();
         match reader.status().await {
             Ok(status) => health.metrics.queue(&status),
-            Err(error) => tracing::debug!(%error, "the queue was not counted: {error}"),
+            Err(error) => {
+                health.metrics.queue_counts_failed.inc();
+                tracing::warn!(%error, "the queue was not counted: {error}");
+            }
         }
-        tokio::time::sleep(QUEUE_COUNTED_EVERY).await;
+        tokio::time::sleep(QUEUE_COUNTED_EVERY.max(started.elapsed() * QUEUE_COUNTED_SHARE)).await;
     }
 }

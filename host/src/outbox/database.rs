@@ -1,3 +1,4 @@
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -5,6 +6,9 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
 use super::Error;
 use super::pool::Pool;
+
+/// What a host asks is answered in milliseconds, or the server is gone.
+const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
 /// The logins of the outbox; each may do one kind of thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,12 +38,22 @@ impl Role {
 }
 
 /// Where the outbox lives, and how each role gets in.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Database {
     base: PgConnectOptions,
     logins: Vec<(Role, PgConnectOptions)>,
     /// The logins, not the base, go through a pooler in transaction mode.
     behind_pooler: bool,
+}
+
+/// Passwords are among it.
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database")
+            .field("host", &self.base.get_host())
+            .field("database", &self.base.get_database())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Database {
@@ -77,7 +91,8 @@ impl Database {
             .acquire_timeout(Duration::from_secs(10))
             .connect_lazy_with(self.options(role));
         let behind_pooler = self.behind_pooler && self.login(role).is_some();
-        Pool { connections, behind_pooler }
+        let answer_within = (role == Role::Executor).then_some(ANSWER_WITHIN);
+        Pool { connections, behind_pooler, answer_within }
     }
 
     /// For the doorbell, which needs a session of its own.

@@ -35,6 +35,8 @@ pub struct Lease {
     pub past: Option<Json<Value>>,
     /// Calls that the rail's rate still allows at once, for all hosts together. None where it has no rate.
     pub rate_left: Option<i32>,
+    /// This claim ended the lease of a host that lost it.
+    pub taken_over: bool,
 }
 
 /// Names a lease in the calls of its holder.
@@ -52,8 +54,25 @@ pub struct Room {
     pub lease_seconds: f64,
     /// Rows due before this were seen finished and are not looked at. `None` is a full sweep, due every second.
     pub after: Option<DateTime<Utc>>,
-    /// Only what may have left already, for a question.
-    pub asks_only: bool,
+    pub only: Option<Only>,
+}
+
+/// What a claim is narrowed to: rows that stand behind however long a queue are found all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Only {
+    /// What may have left already, for a question.
+    Asked,
+    /// That, and what was tried before.
+    Tried,
+}
+
+impl Only {
+    fn as_sql(self) -> &'static str {
+        match self {
+            Self::Asked => "ASKED",
+            Self::Tried => "TRIED",
+        }
+    }
 }
 
 /// An expired lease that was ended, and the number of the attempt that says so.
@@ -110,7 +129,7 @@ impl Executor {
                 .bind(rooms.iter().map(|room| room.lease_seconds).collect::<Vec<_>>())
                 .bind(rooms.iter().map(|room| room.after).collect::<Vec<_>>())
                 .bind(takeovers_max)
-                .bind(rooms.iter().map(|room| room.asks_only).collect::<Vec<_>>())
+                .bind(rooms.iter().map(|room| room.only.map(Only::as_sql)).collect::<Vec<_>>())
                 .fetch_all(&self.pool)
                 .await?;
         Ok(leases)

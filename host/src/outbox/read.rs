@@ -20,6 +20,8 @@ pub struct Status {
     pub unsettled: i64,
     pub unroutable: i64,
     pub oldest_pending_age_seconds: Option<f64>,
+    /// Of a payment that is due and that no host took.
+    pub longest_wait_seconds: Option<f64>,
     pub attempts_dispatched: i64,
     pub attempts_retryable: i64,
     pub attempts_failed: i64,

@@ -38,14 +38,15 @@ impl Known {
 /// Whether a host may serve these rails from this database; the error says what is missing and what to do.
 pub async fn verify(database: &Database, rails: &[RailFacts]) -> Result<(), Error> {
     migrate::verify(database).await?;
-    let mut connection = PgConnection::connect_with(&database.options(Role::Owner)).await?;
+    // As those who lease, mark and complete are served: a role may have settings of its own.
     let durability: Durability = sqlx::query_as(
         "select current_setting('fsync') as fsync, current_setting('synchronous_commit') as synchronous_commit,
                 current_setting('synchronous_standby_names') as synchronous_standby_names,
                 (select count(*) from pg_stat_replication) as standbys",
     )
-    .fetch_one(&mut connection)
+    .fetch_one(&database.pool(Role::Executor, 1))
     .await?;
+    let mut connection = PgConnection::connect_with(&database.options(Role::Owner)).await?;
     let known: Vec<Known> = sqlx::query_as(
         "select rail_type, deduplicates, hand_over_marks, sla_seconds, rate_per_second, burst from symphony.rails",
     )
@@ -67,9 +68,11 @@ impl Durability {
             }
         }
         let careful = rails.iter().find(|rail| !rail.deduplicates)?;
-        (self.standbys > 0 && self.synchronous_standby_names.is_empty()).then(|| {
+        let waits = !self.synchronous_standby_names.is_empty()
+            && ["on", "remote_apply"].contains(&self.synchronous_commit.as_str());
+        (self.standbys > 0 && !waits).then(|| {
             format!(
-                "rail {} does not deduplicate, and PostgreSQL has a standby that may lag: a failover could forget what was paid; set synchronous_standby_names",
+                "rail {} does not deduplicate, and PostgreSQL has a standby that may lag: a failover could forget what was paid; set synchronous_standby_names, and synchronous_commit to on",
                 careful.rail_type
             )
         })
@@ -128,6 +131,7 @@ mod tests {
     fn a_rail_that_does_not_deduplicate_needs_a_standby_that_knows_all() {
         let rails = [rail(true), rail(false)];
         assert!(server("on", "on", "", 1).problem(&rails).expect("it may forget").contains("rail mtn"));
+        assert!(server("on", "local", "*", 1).problem(&rails).is_some(), "it does not wait for the standby");
         assert_eq!(server("on", "on", "", 0).problem(&rails), None, "nothing to fail over to");
         assert_eq!(server("on", "on", "ANY 1 (*)", 1).problem(&rails), None);
     }

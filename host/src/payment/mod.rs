@@ -51,15 +51,23 @@ impl Destination {
         field.or(self.plain.as_deref())
     }
 
-    /// A text as it may be shown: wherever one of our values stands in it, only its last characters are left.
+    /// A text as it may be shown: of our values, and of numbers that end like one of them, only the last characters are left.
     pub fn masked_in(&self, text: &str) -> String {
-        let values = self.fields.iter().map(|(_, value)| value).chain(&self.plain);
-        let mut values: Vec<_> = values.filter(|value| value.chars().count() >= MASKED_CHARS_MIN).collect();
-        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
-        values.into_iter().fold(text.to_owned(), |text, value| match text.contains(value.as_str()) {
-            true => text.replace(value.as_str(), &masked(value)),
+        let values: Vec<&str> =
+            self.fields.iter().map(|(_, value)| value).chain(&self.plain).map(String::as_str).collect();
+        let mut long: Vec<_> =
+            values.iter().filter(|value| value.chars().count() >= MASKED_CHARS_MIN).collect();
+        long.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        let text = long.into_iter().fold(text.to_owned(), |text, value| match text.contains(value) {
+            true => text.replace(value, &masked(value)),
             false => text,
-        })
+        });
+        let ends: Vec<String> =
+            values.iter().flat_map(|value| numbers(value)).map(|number| end(&number)).collect();
+        numbers(&text)
+            .into_iter()
+            .filter(|number| ends.contains(&end(number)))
+            .fold(text.clone(), |text, number| text.replace(&number, &masked(&number)))
     }
 }
 
@@ -70,6 +78,21 @@ const SHOWN_CHARS: usize = 3;
 fn masked(value: &str) -> String {
     let shown = value.char_indices().rev().nth(SHOWN_CHARS - 1).map_or(0, |(at, _)| at);
     format!("***{}", &value[shown..])
+}
+
+/// The long runs of digits in a text, and the one that it is if it is a number written with gaps.
+fn numbers(text: &str) -> Vec<String> {
+    let whole: String =
+        text.chars().filter(|char| !matches!(char, ' ' | '-' | '+' | '(' | ')' | '.')).collect();
+    let runs = text.split(|char: char| !char.is_ascii_digit()).chain([whole.as_str()]);
+    runs.filter(|run| run.len() >= MASKED_CHARS_MIN && run.bytes().all(|byte| byte.is_ascii_digit()))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// A number is known by its end: with and without the country it is the same.
+fn end(number: &str) -> String {
+    number[number.len() - MASKED_CHARS_MIN..].to_owned()
 }
 
 impl fmt::Debug for Destination {
@@ -199,6 +222,16 @@ mod tests {
         assert!(shown.contains("***789"), "{shown}");
         let said = read.destination.masked_in("no account 0123456789 at ZNCOZMLU");
         assert_eq!(said, "no account ***789 at ***MLU");
+        let spaced = Destination { plain: Some("+260 96 1234567".to_owned()), fields: Vec::new() };
+        assert_eq!(
+            spaced.masked_in("0961234567 is barred since 20260101"),
+            "***567 is barred since 20260101"
+        );
+        let nested = Destination {
+            plain: None,
+            fields: vec![("to".into(), r#"{"iban":"GB29 NWBK","no":"60161331926819"}"#.into())],
+        };
+        assert_eq!(nested.masked_in("60161331926819: closed"), "***819: closed");
     }
 
     #[test]

@@ -55,11 +55,11 @@ impl Money {
 }
 
 fn decimals_of(code: &str) -> Result<usize, String> {
-    let unknown = || format!("{code:?} is no currency of ISO 4217");
+    // Not repeated: it may be anything, a payee's number in the wrong column among it.
     if code.len() != 3 || !code.bytes().all(|byte| byte.is_ascii_uppercase()) {
-        return Err(unknown());
+        return Err("must be three capital letters, as in ISO 4217".to_owned());
     }
-    let currency = Currency::from_code(code).ok_or_else(unknown)?;
+    let currency = Currency::from_code(code).ok_or_else(|| format!("{code} is no currency of ISO 4217"))?;
     currency.exponent().map(usize::from).ok_or_else(|| format!("{code} is not paid in amounts"))
 }
 

@@ -65,6 +65,11 @@ impl Loaded {
         Ok(loaded)
     }
 
+    /// What the database has to know of the rail, too.
+    fn promises(&self) -> (bool, bool, Option<Rate>) {
+        (self.idempotent, self.hand_over_marks, self.rate)
+    }
+
     /// The same without a network: a script answers, and secrets and keys are made up.
     pub async fn offline(
         sandbox: &Sandbox,
@@ -334,6 +339,15 @@ impl Rails {
         };
         let to = loaded.digest;
         let (rail, done) = match slot {
+            // The database goes by what it was told of these.
+            Some(slot) if slot.rail.current().promises() != loaded.promises() => {
+                let problem =
+                    "idempotent, hand_over_marks or rate changed, expected a start after railhost migrate";
+                return Reloaded::Refused(LoadError::Definition {
+                    path: path.to_owned(),
+                    problem: problem.to_owned(),
+                });
+            }
             Some(slot) => {
                 let from = slot.rail.current().digest;
                 slot.rail.swap(loaded);

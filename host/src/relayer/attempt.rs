@@ -172,10 +172,10 @@ async fn call(
         Heard::Failed(error) => Some(error),
         _ => None,
     };
-    host.metrics.called(&lane.rail.name, attempt.took, failed);
     if matches!(failed, Some(CallError::Busy(_))) {
         return None;
     }
+    host.metrics.called(&lane.rail.name, attempt.took, failed);
     for line in &attempt.log {
         let masked = |text: &str| instruction.destination.masked_in(text);
         let fields: Vec<_> =

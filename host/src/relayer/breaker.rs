@@ -119,8 +119,10 @@ impl Ticket<'_> {
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        if self.probe {
-            *self.breaker.state() = State::Open { until: Instant::now() };
+        let mut state = self.breaker.state();
+        // A question may have opened it meanwhile.
+        if self.probe && *state == State::Probing {
+            *state = State::Open { until: Instant::now() };
         }
     }
 }

@@ -19,7 +19,7 @@ const TAKEOVERS_MAX: i32 = 100;
 /// Bells within this time are one; the first rings through at once.
 const DEBOUNCE: Duration = Duration::from_millis(25);
 const NAP_MIN: Duration = Duration::from_millis(20);
-/// Between two looks shortly after something was found.
+/// Between two looks while more is due than may be taken, and shortly after something was found.
 const NAP: Duration = Duration::from_millis(50);
 /// The database takes a host for dead that was silent for a minute.
 const ALIVE_EVERY: Duration = Duration::from_secs(15);
@@ -70,7 +70,7 @@ pub(super) async fn run(
             Looked::NoRoom => {
                 tokio::select! {
                     () = host.freed.notified() => {}
-                    () = tokio::time::sleep(host.options.poll) => {}
+                    () = tokio::time::sleep(NAP) => {}
                     _ = stop.changed() => {}
                 }
             }
@@ -92,6 +92,7 @@ enum Looked {
     /// And there may be more.
     Found,
     NothingDue,
+    /// For all that is due.
     NoRoom,
 }
 
@@ -110,7 +111,8 @@ async fn look(host: &Arc<Host>, ended: &UnboundedSender<Ended>, clock: &mut Cloc
     let sent = Instant::now();
     let rooms: Vec<_> = host.lanes.values().filter_map(|lane| lane.room(sent)).collect();
     let free = i32::try_from(host.sandbox.free()).unwrap_or(i32::MAX);
-    let asked = free.min(rooms.iter().map(|room| room.limit).sum());
+    let wanted = rooms.iter().map(|room| room.limit).sum();
+    let asked = free.min(wanted);
     if asked == 0 {
         return Ok(Looked::NoRoom);
     }
@@ -126,18 +128,24 @@ async fn look(host: &Arc<Host>, ended: &UnboundedSender<Ended>, clock: &mut Cloc
     let mut more = false;
     for room in &rooms {
         let of_rail: Vec<_> = leases.iter().filter(|lease| lease.rail_type == room.rail_type).collect();
-        // The bucket of the rail held less than there was room for.
-        if of_rail.len() < room.limit as usize && of_rail.iter().any(|lease| lease.rate_left == Some(0)) {
+        let out_of_rate = of_rail.iter().any(|lease| lease.rate_left == Some(0));
+        if out_of_rate && of_rail.len() < room.limit as usize {
             host.metrics.rate_limited(&room.rail_type);
         }
         if let Some(lane) = host.lanes.get(&room.rail_type) {
-            more |= lane.brought(room, &of_rail);
+            more |= lane.brought(room, &of_rail, out_of_rate || asked < wanted, sent);
         }
     }
+    let taken_over = leases.iter().filter(|lease| lease.taken_over).count();
+    host.metrics.reaper_requeues.inc_by(taken_over as u64);
     for lease in leases {
         start(host, ended, lease, sent);
     }
-    Ok(if more { Looked::Found } else { Looked::NothingDue })
+    Ok(match more {
+        true => Looked::Found,
+        false if host.lanes.values().any(|lane| lane.is_crowded(sent)) => Looked::NoRoom,
+        false => Looked::NothingDue,
+    })
 }
 
 /// Each payment in a task of its own, which ends when its outcome is on its way to the database.

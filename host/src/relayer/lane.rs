@@ -11,21 +11,17 @@ use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 
 use super::breaker::{Breaker, Grants};
 use super::schedule::Manner;
-use crate::outbox::lease::{Lease, Room};
+use crate::outbox::lease::{Lease, Only, Room};
 use crate::rail::definition::Rate;
 use crate::rail::{Loaded, Rail};
 
 /// A full sweep is due this often; between two, rows seen finished are not looked at again.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// Rows that were due this much before the last claimed one may still be committed.
-const SEEN_MARGIN: Duration = Duration::from_secs(1);
 /// One claim takes at most this many rows of a rail.
 const BATCH_MAX: usize = 500;
-/// While a breaker is open, and while more is due than there is room for, one look is for questions alone this often:
-/// neither a broken rail nor a long queue keeps a payment that may have left from being asked about.
-const QUESTIONS_EVERY: Duration = Duration::from_secs(1);
-/// Questions at a time to a rail that is left alone.
-const TRICKLE: usize = 1;
+/// While a breaker is open, or more is due than there is room for, one look this often is for payments with a past alone:
+/// neither a broken rail nor a long queue keeps what may have left from being asked about.
+const PAST_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Lane {
@@ -39,10 +35,12 @@ pub(super) struct Lane {
 #[derive(Debug, Default)]
 struct Seen {
     swept_at: Option<Instant>,
+    /// How far claims have come, and had come at the last sweep: what is committed late may still stand between the two.
+    reached: Option<DateTime<Utc>>,
     after: Option<DateTime<Utc>>,
     /// More was due than the last claim could bring.
     crowded: bool,
-    questions_at: Option<Instant>,
+    past_at: Option<Instant>,
 }
 
 /// Taken before the work, given back when its outcome is written.
@@ -69,41 +67,52 @@ impl Lane {
     /// What the next claim may bring, if anything.
     pub(super) fn room(&self, now: Instant) -> Option<Room> {
         let pace = &self.rail.current().pace;
-        let free =
-            (pace.concurrency as usize).saturating_sub(self.taken.load(Ordering::Acquire)).min(BATCH_MAX);
+        let taken = self.taken.load(Ordering::Acquire);
+        let free = (pace.concurrency as usize).saturating_sub(taken).min(BATCH_MAX);
         let mut seen = self.seen();
-        let questions_due = seen.questions_at.is_none_or(|at| now.duration_since(at) >= QUESTIONS_EVERY);
-        let (limit, asks_only) = match self.breaker.grants(now) {
-            Grants::All => (free, seen.crowded && questions_due),
-            Grants::One => (free.min(1), false),
-            Grants::None if questions_due => (free.min(TRICKLE), true),
-            Grants::None => (0, true),
+        let past_due = seen.past_at.is_none_or(|at| now.duration_since(at) >= PAST_EVERY);
+        let (limit, only) = match self.breaker.grants(now) {
+            Grants::All if seen.crowded && past_due => (free.div_ceil(4), Some(Only::Tried)),
+            Grants::All => (free, None),
+            // One at a time until it is known how that one fared.
+            Grants::One => (usize::from(taken == 0), None),
+            Grants::None if past_due => (free.min(1), Some(Only::Asked)),
+            Grants::None => (0, None),
         };
         if limit == 0 {
             return None;
         }
-        if asks_only {
-            seen.questions_at = Some(now);
-        } else if seen.swept_at.is_none_or(|at| now.duration_since(at) >= SWEEP_EVERY) {
-            (seen.swept_at, seen.after) = (Some(now), None);
+        let sweep = seen.swept_at.is_none_or(|at| now.duration_since(at) >= SWEEP_EVERY);
+        if only.is_none() && sweep {
+            (seen.swept_at, seen.after) = (Some(now), seen.reached);
         }
         Some(Room {
             rail_type: self.rail.name.clone(),
             limit: limit as i32,
             lease_seconds: pace.lease_seconds,
-            after: seen.after.filter(|_| !asks_only),
-            asks_only,
+            after: seen.after.filter(|_| only.is_none() && !sweep),
+            only,
         })
     }
 
-    /// What a claim brought of what there was room for. True if there may be more.
-    pub(super) fn brought(&self, room: &Room, leases: &[&Lease]) -> bool {
+    /// What a claim brought of what there was room for; `short` if something other than the queue may have held it back. True if
+    /// it is worth looking again at once.
+    pub(super) fn brought(&self, room: &Room, leases: &[&Lease], short: bool, now: Instant) -> bool {
         let mut seen = self.seen();
-        if !room.asks_only {
-            seen.crowded = leases.len() >= room.limit as usize;
-            seen.after = seen.after.max(leases.iter().map(|lease| lease.next_attempt_at - SEEN_MARGIN).max());
+        if room.only.is_some() {
+            seen.past_at = Some(now);
+            return true;
         }
-        seen.crowded || !leases.is_empty()
+        let full = leases.len() >= room.limit as usize;
+        seen.crowded = full || short;
+        let fresh = leases.iter().filter(|lease| lease.attempt_count == 0);
+        seen.reached = seen.reached.max(fresh.map(|lease| lease.next_attempt_at).max());
+        full || !leases.is_empty()
+    }
+
+    /// More is due than it may take at the moment, and nobody rings when it may.
+    pub(super) fn is_crowded(&self, now: Instant) -> bool {
+        self.seen().crowded && self.breaker.grants(now) == Grants::All
     }
 
     pub(super) fn place(&self) -> Place {

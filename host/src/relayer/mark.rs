@@ -4,6 +4,7 @@
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
+use super::report::persist;
 use crate::outbox::lease::{Executor, Held};
 
 /// In one statement.
@@ -37,8 +38,9 @@ async fn run(executor: Executor, mut wishes: UnboundedReceiver<Wish>) {
     let mut batch = Vec::new();
     while wishes.recv_many(&mut batch, BATCH_MAX).await > 0 {
         let held: Vec<_> = batch.iter().map(|wish| wish.held).collect();
-        let marked = executor.mark_handed_over(&held).await.unwrap_or_else(|error| {
-            tracing::info!(%error, "{} payments are not sent yet, their marks were not written: {error}", held.len());
+        // Until it is known whether they are there: a mark without a sending would be a case for a person.
+        let marked = persist(|| executor.mark_handed_over(&held)).await.unwrap_or_else(|error| {
+            tracing::error!(%error, "{} payments are not sent, their marks were refused: {error}", held.len());
             Vec::new()
         });
         for wish in batch.drain(..) {

@@ -12,6 +12,7 @@ use super::{Aloft, Host};
 use crate::outbox::Error;
 use crate::outbox::complete::Completion;
 use crate::outbox::lease::Held;
+use crate::outcome::ErrorCode;
 
 /// In one statement.
 const BATCH_MAX: usize = 500;
@@ -74,7 +75,10 @@ async fn complete(host: &Host, completions: &[Completion], claims: &[Claimed]) {
             Ok(done) => {
                 claimed.span.record("state", &done.state);
                 claimed.span.record("error_code", completion.outcome.error_code.as_deref());
-                host.metrics.written(&claimed.rail, &done.state, done.attempt_no, claimed.sent.elapsed());
+                let pending =
+                    completion.outcome.error_code.as_deref() == Some(ErrorCode::RailPending.as_str());
+                let took = claimed.sent.elapsed();
+                host.metrics.written(&claimed.rail, &done.state, pending, done.attempt_no, took);
                 tracing::debug!(%payment, state = done.state, "{payment}: attempt {} {}", done.attempt_no, done.state);
             }
             Err(Error::LeaseLost(_)) => {
@@ -103,7 +107,9 @@ async fn keep(host: &Host, completion: &Completion) {
 }
 
 /// Repeats a write for as long as the database does not say whether it took effect, or is in no state to take it.
-async fn persist<T, F: Future<Output = Result<T, Error>>>(write: impl Fn() -> F) -> Result<T, Error> {
+pub(super) async fn persist<T, F: Future<Output = Result<T, Error>>>(
+    write: impl Fn() -> F,
+) -> Result<T, Error> {
     let mut pause = FAILED_PAUSE_FIRST;
     loop {
         match write().await {
@@ -122,7 +128,7 @@ async fn release(host: &Host, unused: &[Held]) {
     if unused.is_empty() {
         return;
     }
-    if let Err(error) = host.executor.release(unused).await {
+    if let Err(error) = persist(|| host.executor.release(unused)).await {
         tracing::info!(%error, "{} unused leases are left to expire: {error}", unused.len());
     }
 }

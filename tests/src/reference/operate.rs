@@ -1,6 +1,6 @@
 //! What a person switches, finds and reissues, and what hosts say of themselves.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
@@ -49,15 +49,31 @@ impl Outbox {
         self.pending.iter().filter(|(_, row)| wrong(row)).map(|(id, _)| *id).collect()
     }
 
-    /// Brings one row in line; a freed one is due no earlier than it was.
-    pub fn reconcile(&mut self, id: Uuid) {
-        let now = self.now;
-        self.pending.entry(id).and_modify(|row| {
-            if row.parked {
-                row.next_attempt_at = row.next_attempt_at.max(now);
-            }
-            row.parked = !row.parked;
-        });
+    /// Brings rows in line. Freed ones come back at the front of their queue, a microsecond apart, and no earlier than they
+    /// were due.
+    pub fn reconcile(&mut self, ids: &[Uuid]) {
+        let mut rows: Vec<_> = ids.iter().map(|id| (self.pending[id].sequence_id, *id)).collect();
+        rows.sort_unstable();
+        let mut places: BTreeMap<(String, String), Micros> = BTreeMap::new();
+        for (_, id) in rows {
+            let row = &self.pending[&id];
+            let (parked, key) =
+                (row.parked, (row.request.participant_id.clone(), row.request.rail_type.clone()));
+            let due_at = if parked {
+                let place = places.entry(key).or_default();
+                *place += 1;
+                self.freed_at(row, *place)
+            } else {
+                row.next_attempt_at
+            };
+            self.pending.entry(id).and_modify(|row| (row.parked, row.next_attempt_at) = (!parked, due_at));
+        }
+    }
+
+    /// When a parked row is due that gets this place at the front of its queue.
+    pub fn freed_at(&self, row: &Pending, place: Micros) -> Micros {
+        let front = self.fronts.get(&row.request.rail_type).copied().unwrap_or(self.now);
+        row.next_attempt_at.max(self.now.min(front + place))
     }
 
     /// A person's finding, once, and only where the rail left the outcome open.

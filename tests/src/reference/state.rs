@@ -17,6 +17,10 @@ pub struct Outbox {
     pub now: Micros,
     /// The next number of each participant's stream.
     pub numbers: BTreeMap<String, i64>,
+    /// How far the claims of a rail have come.
+    pub fronts: BTreeMap<String, Micros>,
+    /// The last place in the queue of each participant on each rail.
+    pub places: BTreeMap<(String, String), Micros>,
     pub records: BTreeMap<Key, Record>,
     pub pending: BTreeMap<Uuid, Pending>,
     pub attempts: BTreeMap<Uuid, Vec<Attempt>>,

@@ -63,7 +63,7 @@ impl World<'_> {
         if !changed.is_subset(&wrong) {
             return Err(format!("changed {changed:?}, out of line were {wrong:?}"));
         }
-        changed.into_iter().for_each(|id| self.model.reconcile(id));
+        self.model.reconcile(&changed.into_iter().collect::<Vec<_>>());
         Ok(())
     }
 

@@ -36,7 +36,7 @@ pub(crate) fn judge(model: &mut Outbox, claim: &Claim, answer: &[Leased], seen: 
     let batch_size = usize::try_from(claim.batch_size).unwrap_or(0);
 
     let (taken, ended) = take_over(model, claim, &room, seen)?;
-    park_and_promote(model, &ended, seen);
+    park_and_promote(model, &ended, answer, seen);
     park(model, &room, seen)?;
     let free = model.clone();
 
@@ -130,11 +130,10 @@ fn take_over(
 
 /// A head may have been parked on one rail before a takeover at the ceiling, on another rail, made way for it: all that is
 /// left to see is that it is due since now.
-fn park_and_promote(model: &mut Outbox, ended: &BTreeSet<String>, seen: &Seen) {
-    let now = model.now;
+fn park_and_promote(model: &mut Outbox, ended: &BTreeSet<String>, answer: &[Leased], seen: &Seen) {
     let strict =
         |row: &Pending| model.participants.get(&row.request.participant_id).is_some_and(|p| p.strict_order);
-    let heads: Vec<Uuid> = model
+    let heads: Vec<(Uuid, Micros)> = model
         .pending
         .iter()
         .filter(|(_, row)| {
@@ -143,11 +142,17 @@ fn park_and_promote(model: &mut Outbox, ended: &BTreeSet<String>, seen: &Seen) {
                 && row.lease.is_none()
                 && !model.held(row)
         })
-        .filter(|(id, _)| seen.get(id).is_some_and(|(.., due_at)| *due_at == now))
-        .map(|(id, _)| *id)
+        .filter_map(|(id, row)| {
+            // The front may have moved within this very claim.
+            let moved = answer.iter().filter(|leased| leased.rail == row.request.rail_type);
+            let fronts =
+                moved.map(|leased| row.next_attempt_at.max(model.now.min(leased.next_attempt_at + 1)));
+            let (.., due_at) = seen.get(id)?;
+            fronts.chain([model.freed_at(row, 1)]).find(|freed_at| freed_at == due_at).map(|at| (*id, at))
+        })
         .collect();
-    for id in heads {
-        model.pending.entry(id).and_modify(|row| row.next_attempt_at = row.next_attempt_at.max(now));
+    for (id, freed_at) in heads {
+        model.pending.entry(id).and_modify(|row| row.next_attempt_at = freed_at);
     }
 }
 

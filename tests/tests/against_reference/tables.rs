@@ -12,11 +12,16 @@ type Rows = Vec<Value>;
 /// Name, how to read its rows (times in microseconds), and what the model has in its place.
 type Table = (&'static str, &'static str, fn(&Outbox) -> Rows);
 
-const TABLES: [Table; 11] = [
+const TABLES: [Table; 12] = [
     (
         "participant_outbox_sequences",
-        "select participant_id, next_sequence_id from symphony.participant_outbox_sequences",
-        |model| model.numbers.iter().map(|(id, next)| json!({"participant_id": id, "next_sequence_id": next})).collect(),
+        "select participant_id, next_sequence_id, places from symphony.participant_outbox_sequences",
+        sequences,
+    ),
+    (
+        "rail_fronts",
+        "select rail_type, us(front) front from symphony.rail_fronts",
+        |model| model.fronts.iter().map(|(rail, front)| json!({"rail_type": rail, "front": front})).collect(),
     ),
     (
         "payment_outbox_pending",
@@ -85,6 +90,15 @@ const TABLES: [Table; 11] = [
         numbered.map(|(n, (act, target))| json!({"act_id": n, "act": act, "target": target, "by_whom": "op"})).collect()
     }),
 ];
+
+fn sequences(model: &Outbox) -> Rows {
+    let places = |participant: &str| -> serde_json::Map<String, Value> {
+        let own = model.places.iter().filter(|((of, _), _)| of == participant);
+        own.map(|((_, rail), place)| (rail.clone(), json!(place))).collect()
+    };
+    let row = |(id, next): (&String, &i64)| json!({"participant_id": id, "next_sequence_id": next, "places": places(id)});
+    model.numbers.iter().map(row).collect()
+}
 
 /// Tables without a counterpart in the model, and why that is no gap.
 const APART: [&str; 5] = [

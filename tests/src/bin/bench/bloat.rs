@@ -95,13 +95,8 @@ async fn lifecycles(db: &Db, rows: usize, progress: impl Fn(usize)) -> Result<()
 
 async fn work(executor: Executor, rows: usize, done: Arc<AtomicUsize>, room: Arc<Semaphore>) -> Result<()> {
     let limit = BATCH as i32;
-    let rooms = [Room {
-        rail_type: RAIL.to_owned(),
-        limit,
-        lease_seconds: LEASE_SECONDS,
-        after: None,
-        asks_only: false,
-    }];
+    let rooms =
+        [Room { rail_type: RAIL.to_owned(), limit, lease_seconds: LEASE_SECONDS, after: None, only: None }];
     while done.load(Ordering::Relaxed) < rows {
         let leases = executor.claim(limit, &rooms, 100).await?;
         if leases.is_empty() {

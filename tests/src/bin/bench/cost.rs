@@ -22,7 +22,7 @@ pub(crate) fn rooms(rails: &[&str], rows: i32) -> Vec<Room> {
             limit: rows,
             lease_seconds: LEASE_SECONDS,
             after: None,
-            asks_only: false,
+            only: None,
         })
         .collect()
 }

@@ -50,7 +50,7 @@ async fn claim_and_complete(db: &Db, payments: usize) -> Result<()> {
             limit: BATCH,
             lease_seconds: 180.0,
             after: None,
-            asks_only: false,
+            only: None,
         }];
         let mut after = None;
         loop {

@@ -82,7 +82,7 @@ async fn with_a_bell_and_a_claim(db: &Db, times: usize) -> Result<Vec<f64>> {
                 limit: 1,
                 lease_seconds: 180.0,
                 after: None,
-                asks_only: false,
+                only: None,
             };
             let leases = claimer.claim(1, &[room], 0).await;
             (doorbell, leases, Instant::now())
