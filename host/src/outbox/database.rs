@@ -2,6 +2,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use sqlx::Connection;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
 use super::Error;
@@ -9,6 +10,8 @@ use super::pool::Pool;
 
 /// What a host asks is answered in milliseconds, or the server is gone.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+
+const TRUSTED_IDLE: Duration = Duration::from_millis(500);
 
 /// The logins of the outbox; each may do one kind of thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +92,16 @@ impl Database {
         let connections = PgPoolOptions::new()
             .max_connections(connections_max)
             .acquire_timeout(Duration::from_secs(10))
+            // One that was just used is taken to be alive: asking it first would double the way of every statement.
+            .test_before_acquire(false)
+            .before_acquire(|connection, state| {
+                Box::pin(async move {
+                    if state.idle_for > TRUSTED_IDLE {
+                        connection.ping().await?;
+                    }
+                    Ok(true)
+                })
+            })
             .connect_lazy_with(self.options(role));
         let behind_pooler = self.behind_pooler && self.login(role).is_some();
         let answer_within = (role == Role::Executor).then_some(ANSWER_WITHIN);

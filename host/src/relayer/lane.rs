@@ -19,6 +19,9 @@ use crate::rail::{Loaded, Rail};
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// One claim takes at most this many rows of a rail.
 const BATCH_MAX: usize = 500;
+/// While more is due than there is room for, places gather: a claim for each single one would cost more than it brings. A quarter
+/// of all is enough, or this time since the last claim.
+const GATHER: Duration = Duration::from_millis(5);
 /// While a breaker is open, or more is due than there is room for, one look this often is for payments with a past alone:
 /// neither a broken rail nor a long queue keeps what may have left from being asked about.
 const PAST_EVERY: Duration = Duration::from_secs(1);
@@ -41,6 +44,7 @@ struct Seen {
     /// More was due than the last claim could bring.
     crowded: bool,
     past_at: Option<Instant>,
+    claimed_at: Option<Instant>,
 }
 
 /// Taken before the work, given back when its outcome is written.
@@ -70,8 +74,12 @@ impl Lane {
         let taken = self.taken.load(Ordering::Acquire);
         let free = (pace.concurrency as usize).saturating_sub(taken).min(BATCH_MAX);
         let mut seen = self.seen();
+        let gathering = seen.crowded
+            && free < (pace.concurrency as usize).div_ceil(4)
+            && seen.claimed_at.is_some_and(|at| now.duration_since(at) < GATHER);
         let past_due = seen.past_at.is_none_or(|at| now.duration_since(at) >= PAST_EVERY);
         let (limit, only) = match self.breaker.grants(now) {
+            Grants::All if gathering => (0, None),
             Grants::All if seen.crowded && past_due => (free.div_ceil(4), Some(Only::Tried)),
             Grants::All => (free, None),
             // One at a time until it is known how that one fared.
@@ -99,6 +107,7 @@ impl Lane {
     /// it is worth looking again at once.
     pub(super) fn brought(&self, room: &Room, leases: &[&Lease], short: bool, now: Instant) -> bool {
         let mut seen = self.seen();
+        seen.claimed_at = Some(now);
         if room.only.is_some() {
             seen.past_at = Some(now);
             return true;

@@ -1,9 +1,11 @@
 //! Writes down how attempts ended, many at a time. A place is free when its outcome is durable, not before.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinSet;
 use tracing::{Instrument, Span};
 
 use super::attempt::End;
@@ -16,6 +18,8 @@ use crate::outcome::ErrorCode;
 
 /// In one statement.
 const BATCH_MAX: usize = 500;
+/// Statements at a time.
+const WRITES_MAX: usize = 2;
 const FAILED_PAUSE_FIRST: Duration = Duration::from_millis(50);
 const FAILED_PAUSE_MAX: Duration = Duration::from_secs(5);
 
@@ -38,26 +42,44 @@ struct Claimed {
     span: Span,
 }
 
-/// Runs until the last attempt has ended and is written. While one batch is on its way the next one gathers.
+/// Runs until the last attempt has ended and is written. While one batch is on its way the next one gathers; one that is full
+/// does not wait.
 pub(super) async fn run(host: Arc<Host>, mut endings: UnboundedReceiver<Ended>) {
-    let mut batch = Vec::new();
-    while endings.recv_many(&mut batch, BATCH_MAX).await > 0 {
-        let (mut completions, mut claims, mut unused, mut places) =
-            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for Ended { rail, sent, held, end, span, place, aloft } in batch.drain(..) {
-            match end {
-                End::Outcome(outcome) => {
-                    completions.push(Completion { held, outcome: *outcome });
-                    claims.push(Claimed { rail, sent, span });
+    let (mut batch, mut writing) = (Vec::new(), JoinSet::new());
+    let mut open = true;
+    while open || !writing.is_empty() {
+        let space = BATCH_MAX - batch.len();
+        tokio::select! {
+            more = endings.recv_many(&mut batch, space), if open && space > 0 => open = more > 0,
+            Some(written) = writing.join_next() => {
+                if let Err(error) = written {
+                    tracing::error!(%error, "outcomes were not written, others will ask: {error}");
                 }
-                End::Unused => unused.push(held),
             }
-            places.push((place, aloft));
         }
-        complete(&host, &completions, &claims).await;
-        release(&host, &unused).await;
-        drop(places);
+        let may_write = writing.is_empty() || batch.len() == BATCH_MAX && writing.len() < WRITES_MAX;
+        if may_write && !batch.is_empty() {
+            writing.spawn(write(host.clone(), mem::take(&mut batch)));
+        }
     }
+}
+
+async fn write(host: Arc<Host>, batch: Vec<Ended>) {
+    let (mut completions, mut claims, mut unused, mut places) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for Ended { rail, sent, held, end, span, place, aloft } in batch {
+        match end {
+            End::Outcome(outcome) => {
+                completions.push(Completion { held, outcome: *outcome });
+                claims.push(Claimed { rail, sent, span });
+            }
+            End::Unused => unused.push(held),
+        }
+        places.push((place, aloft));
+    }
+    complete(&host, &completions, &claims).await;
+    release(&host, &unused).await;
+    drop(places);
 }
 
 /// A token that has completed is recognised, so this may be repeated until an answer comes.

@@ -17,7 +17,7 @@ pub(crate) async fn run(bed: &Bed) -> Result<()> {
     for _ in 0..bed.scale(3, 1) {
         let db = bed.fresh().await?;
         enqueue(&db, "mock", "i", payments).await?;
-        let host = bed.host(&db, &[("mock", rail(1_000, 0))], None)?;
+        let host = bed.host(&db, &[("mock", rail(2_500, 0))], None)?;
         until(&db, "select count(*) from symphony.payment_outbox_pending", |rows| rows == 0.0).await?;
         host.end()?;
         ours.push(ask(&db, RATE).await?);
