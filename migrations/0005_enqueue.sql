@@ -36,9 +36,10 @@ comment on function symphony.queue_fronts(text[], timestamptz) is
   'How far the claims of these rails have come, in microseconds since 1970; where there were none, the time.';
 
 create function symphony.behind_own_places(p_own jsonb, p_given jsonb, p_fronts jsonb) returns jsonb
-  language sql immutable parallel safe
+  language sql stable parallel safe
   as $$
-    select p_own || jsonb_object_agg(
+    -- Rails are free text here: whoever invents thousands loses its place among them, and nothing grows.
+    select case when pg_column_size(p_own) < 4000 then p_own else '{}' end || jsonb_object_agg(
              g.key,
              g.value::bigint + greatest(0, coalesce((p_own ->> g.key)::bigint - (p_fronts ->> g.key)::bigint, 0)))
       from jsonb_each_text(p_given) g

@@ -224,6 +224,17 @@ pub async fn number(db: &Db, sql: &str) -> i64 {
     sqlx::query_scalar(sqlx::AssertSqlSafe(sql.to_owned())).fetch_one(&mut owner).await.expect("a number")
 }
 
+/// The most claims that lie within one second.
+pub async fn most_claims_within_a_second(db: &Db) -> i64 {
+    number(
+        db,
+        "select max(beside)
+           from (select count(*) over (order by claimed_at range between current row and '1 second' following) as beside
+                   from symphony.payment_outbox_attempts) as windows",
+    )
+    .await
+}
+
 pub async fn count(db: &Db, what: &str) -> i64 {
     number(db, &format!("select count(*) from symphony.{what}")).await
 }

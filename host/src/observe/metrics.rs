@@ -136,7 +136,7 @@ impl Metrics {
 
     /// From 0 on: a rail that nothing happened on yet is there all the same, and its first failure is seen to be one.
     pub(crate) fn expect_rail(&self, rail: &str) {
-        for state in ["DISPATCHED", "RETRYABLE", "FAILED"] {
+        for state in ["DISPATCHED", "RETRYABLE", "FAILED", "ZOMBIE_REQUEUE"] {
             self.attempts.with_label_values(&[rail, state]);
         }
         for kind in ["deadline", "trap"] {
@@ -179,6 +179,12 @@ impl Metrics {
         if state != "RETRYABLE" {
             self.retry_depth.observe(f64::from(attempt));
         }
+    }
+
+    /// Leases that a claim ended because their hosts had lost them.
+    pub(crate) fn taken_over(&self, rail: &str, leases: u64) {
+        self.reaper_requeues.inc_by(leases);
+        self.attempts.with_label_values(&[rail, "ZOMBIE_REQUEUE"]).inc_by(leases);
     }
 
     pub(crate) fn rate_limited(&self, rail: &str) {

@@ -135,9 +135,9 @@ async fn look(host: &Arc<Host>, ended: &UnboundedSender<Ended>, clock: &mut Cloc
         if let Some(lane) = host.lanes.get(&room.rail_type) {
             more |= lane.brought(room, &of_rail, out_of_rate || asked < wanted, sent);
         }
+        let taken_over = of_rail.iter().filter(|lease| lease.taken_over).count();
+        host.metrics.taken_over(&room.rail_type, taken_over as u64);
     }
-    let taken_over = leases.iter().filter(|lease| lease.taken_over).count();
-    host.metrics.reaper_requeues.inc_by(taken_over as u64);
     for lease in leases {
         start(host, ended, lease, sent);
     }

@@ -45,6 +45,7 @@ struct Seen {
     crowded: bool,
     past_at: Option<Instant>,
     claimed_at: Option<Instant>,
+    found_at: Option<Instant>,
 }
 
 /// Taken before the work, given back when its outcome is written.
@@ -113,7 +114,14 @@ impl Lane {
             return true;
         }
         let full = leases.len() >= room.limit as usize;
-        seen.crowded = full || short;
+        // An empty bucket and an empty queue look the same; shortly after something was found it is the bucket.
+        let found_lately = seen.found_at.is_some_and(|at| now.duration_since(at) < SWEEP_EVERY);
+        let waits_for_rate =
+            seen.crowded && leases.is_empty() && found_lately && self.rail.current().rate.is_some();
+        seen.crowded = full || short || waits_for_rate;
+        if !leases.is_empty() {
+            seen.found_at = Some(now);
+        }
         let fresh = leases.iter().filter(|lease| lease.attempt_count == 0);
         seen.reached = seen.reached.max(fresh.map(|lease| lease.next_attempt_at).max());
         full || !leases.is_empty()
