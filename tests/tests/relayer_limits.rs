@@ -197,19 +197,16 @@ async fn what_may_have_left_is_asked_about_while_the_breaker_is_open() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_queue_does_not_keep_payments_that_may_have_left_from_being_asked_about() {
     let db = Db::fresh(Pg::V18).await;
-    let rail = RAIL.replace("[pace]", "[pace]\nconcurrency = 4");
+    // The question falls due when the queue is there already.
+    let rail = RAIL.replace("[pace]", "[pace]\nconcurrency = 4").replace(
+        "query = { base_ms = 10, factor = 1, cap_ms = 10 }",
+        "query = { base_ms = 3000, factor = 1, cap_ms = 3000 }",
+    );
     enqueue_as(&db, "asked", "mock", &[pay("1.17")]).await;
     let host = Host::with_rails(&db, &[("mock", &rail)], quick()).await;
     until(&db, "payment_outbox_attempts where error_code = 'OUTCOME_UNKNOWN'", |rows| rows == 1).await;
-    let mut owner = db.connect(Role::Superuser).await;
-    // Due after everything else in the queue, by the order of the claim.
+    // It stands before the question, by the order of the claim.
     enqueue_as(&db, "queue", "mock", &vec![pay("1.50"); 400]).await;
-    run(
-        &mut owner,
-        "update symphony.payment_outbox_pending set next_attempt_at = next_attempt_at - interval '1 minute'
-          where lease_token is null and not unsettled",
-    )
-    .await;
     until(&db, "payment_outbox_pending where instruction_id like 'asked-%'", |rows| rows == 0).await;
     assert!(
         count(&db, "payment_outbox_pending where instruction_id like 'queue-%'").await > 100,
