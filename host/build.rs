@@ -7,19 +7,17 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::{env, fs};
 
-/// Name of the adapter, file that its crate becomes.
-const ADAPTERS: [(&str, &str); 1] = [("mock", "rail_mock.wasm")];
+const ADAPTERS: [&str; 4] = ["airtel", "bank", "mock", "mtn"];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    for path in
-        ["migrations", "wit", "plugins/Cargo.toml", "plugins/Cargo.lock", "plugins/sdk", "plugins/mock"]
-    {
+    for path in ["migrations", "wit", "plugins/Cargo.toml", "plugins/Cargo.lock", "plugins/sdk"] {
         println!("cargo::rerun-if-changed=../{path}");
     }
     let out: PathBuf = env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?.into();
     let built = components::build("../plugins", &[])?;
-    for (name, file) in ADAPTERS {
-        fs::copy(built.join(file), out.join(format!("{name}.wasm")))?;
+    for name in ADAPTERS {
+        println!("cargo::rerun-if-changed=../plugins/{name}");
+        fs::copy(built.join(format!("rail_{name}.wasm")), out.join(format!("{name}.wasm")))?;
     }
     Ok(())
 }

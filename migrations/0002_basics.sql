@@ -24,14 +24,14 @@ begin
       as $f$ select pg_catalog.uuidv7(symphony.clock_offset()) $f$;
   else
     -- 48 bits of milliseconds, version 7, 12 bits of the millisecond's fraction, variant, 62 random bits:
-    -- the layout of the server's own function where there is one.
+    -- the layout of the server's own function where there is one. One expression that reads the clock once, for only
+    -- that is inlined: the microseconds times 4096 / 1000 are both numbers, one behind the other.
     create function symphony.uuidv7() returns uuid
       language sql volatile parallel safe
       as $f$
-        select (lpad(to_hex(t.us / 1000), 12, '0')
-                || '7' || lpad(to_hex((t.us % 1000) * 4096 / 1000), 3, '0')
-                || substr(replace(pg_catalog.gen_random_uuid()::text, '-', ''), 17))::uuid
-          from (select (extract(epoch from symphony.clock()) * 1000000)::bigint as us) t
+        select (overlay(lpad(to_hex((extract(epoch from symphony.clock()) * 1000000)::bigint * 512 / 125), 15, '0')
+                        placing '7' from 13 for 0)
+                || substr(pg_catalog.gen_random_uuid()::text, 20))::uuid
       $f$;
   end if;
 end

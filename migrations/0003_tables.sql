@@ -93,6 +93,9 @@ comment on table symphony.participant_outbox_sequences is
 comment on column symphony.participant_outbox_sequences.places is
   'Per rail, the place in the queue that was given last, in microseconds since 1970.';
 
+-- Where a list of payments meets this table, the functions write `outbox_id = any (array[…])` and not `=`. A vacuum that
+-- finds the queue empty makes the planner expect one row in it: it would then go through the whole of it, and for each row
+-- through the list. An array can only be looked up in the index.
 create table symphony.payment_outbox_pending (
   outbox_id        uuid primary key default symphony.uuidv7(),
   sequence_id      bigint not null check (sequence_id >= 1),
@@ -133,7 +136,7 @@ comment on column symphony.payment_outbox_pending.unsettled is
 comment on column symphony.payment_outbox_pending.parked is
   'May not be leased now: its participant is suspended, or ordered strictly and this is not the head. Parked rows stand in no index of the claim.';
 comment on column symphony.payment_outbox_pending.handed_over_at is
-  'Committed before the first byte left, on rails that keep such marks.';
+  'Committed before the first byte left, on rails that keep such marks. Older than claimed_at it is of an earlier lease.';
 comment on column symphony.payment_outbox_pending.claimed_at is 'When the current lease, or the last one, was taken.';
 comment on column symphony.payment_outbox_pending.lease_token is
   'Fresh and random with every claim, never a counter: a counter repeats after a failover that forgot a commit, a random token does not.';
@@ -214,16 +217,18 @@ comment on table symphony.payment_outbox_late_answers is
   'What a holder heard after it lost its lease. Refused as a transition, kept as evidence: the next attempt starts from it.';
 
 create table symphony.payment_outbox_resolutions (
-  outbox_id   uuid primary key,
+  outbox_id   uuid not null,
+  finding_no  int not null check (finding_no >= 1),
   money_moved text not null check (money_moved in ('yes', 'no')),
   by_whom     text not null,
   why         text not null,
   evidence    text not null check (length(evidence) between 1 and 10000),
-  resolved_at timestamptz not null
+  resolved_at timestamptz not null,
+  primary key (outbox_id, finding_no)
 );
 
 comment on table symphony.payment_outbox_resolutions is
-  'A person''s finding on a payment whose outcome the rail left open. Stands beside the verdict, never over it.';
+  'A person''s finding on a payment whose outcome the rail left open. Stands beside the verdict, never over it. There is a second one only where the rail was heard to have paid after the first said no.';
 
 create table symphony.payment_outbox_reissues (
   predecessor_id uuid primary key,

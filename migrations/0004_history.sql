@@ -5,7 +5,7 @@ create type symphony.outbox_attempt_state as enum ('DISPATCHED', 'RETRYABLE', 'F
 
 create table symphony.payment_outbox_attempts (
   outbox_id       uuid not null,
-  attempt_id      uuid not null default symphony.uuidv7(),
+  attempt_id      uuid not null default gen_random_uuid(),
   lease_token     uuid not null,
   sequence_id     bigint not null,
   claimed_at      timestamptz not null,
@@ -35,6 +35,8 @@ create table symphony.payment_outbox_attempts (
 
 comment on table symphony.payment_outbox_attempts is
   'What happened, one row per attempt, never changed. Partitioned by the time inside outbox_id: all attempts of a payment share a partition, both unique rules hold globally, and old months leave by detaching.';
+comment on column symphony.payment_outbox_attempts.attempt_id is
+  'Names the attempt and says nothing else: nobody looks for it by time, so it need not carry one.';
 comment on column symphony.payment_outbox_attempts.money_moved is
   'What is known of the payment after this attempt. Release and reissue need a plain no.';
 comment on column symphony.payment_outbox_attempts.adapter_digest is 'SHA-256 of the component that spoke.';

@@ -27,26 +27,19 @@ create function symphony.queue_fronts(p_rail_types text[], p_now timestamptz) re
   language sql stable
   set search_path = pg_catalog, symphony, pg_temp
   as $$
-    select jsonb_object_agg(r.rail_type, (extract(epoch from coalesce(f.front, p_now)) * 1000000)::bigint)
+    select jsonb_object_agg(r.rail_type, (extract(epoch from coalesce(
+             f.front,
+             least(p_now, (select p.next_attempt_at
+                             from symphony.payment_outbox_pending p
+                            where p.rail_type = r.rail_type and not p.unsettled and not p.parked
+                            order by p.next_attempt_at, p.created_at
+                            limit 1)))) * 1000000)::bigint)
       from (select distinct t.rail_type from unnest(p_rail_types) as t(rail_type) where t.rail_type is not null) r
       left join symphony.rail_fronts f on f.rail_type = r.rail_type
   $$;
 
 comment on function symphony.queue_fronts(text[], timestamptz) is
-  'How far the claims of these rails have come, in microseconds since 1970; where there were none, the time.';
-
-create function symphony.behind_own_places(p_own jsonb, p_given jsonb, p_fronts jsonb) returns jsonb
-  language sql stable parallel safe
-  as $$
-    -- Rails are free text here: whoever invents thousands loses its place among them, and nothing grows.
-    select case when pg_column_size(p_own) < 4000 then p_own else '{}' end || jsonb_object_agg(
-             g.key,
-             g.value::bigint + greatest(0, coalesce((p_own ->> g.key)::bigint - (p_fronts ->> g.key)::bigint, 0)))
-      from jsonb_each_text(p_given) g
-  $$;
-
-comment on function symphony.behind_own_places(jsonb, jsonb, jsonb) is
-  'The last places of a participant, per rail, after it was given some: they were counted from the front of the queue and move behind its own.';
+  'How far the claims of these rails have come, in microseconds since 1970; where there were none, the head of the queue or the time.';
 
 create function symphony.enqueue_problem(
   p_instruction_id text, p_participant_id text, p_idempotency_key text, p_rail_type text, p_payload jsonb, p_body text)
@@ -202,7 +195,12 @@ begin
          order by f.participant
         on conflict (participant_id) do update
           set next_sequence_id = s.next_sequence_id + excluded.next_sequence_id - 1,
-              places = symphony.behind_own_places(s.places, excluded.places, v_fronts)
+              -- Counted from the front of each queue, they move behind the participant's own. Rails are free text here:
+              -- whoever invents thousands loses its place among them, and nothing grows.
+              places = case when pg_column_size(s.places) < 4000 then s.places else '{}' end || (
+                select jsonb_object_agg(g.key, g.value::bigint
+                         + greatest(0, coalesce((s.places ->> g.key)::bigint - (v_fronts ->> g.key)::bigint, 0)))
+                  from jsonb_each_text(excluded.places) g)
         returning s.participant_id, s.next_sequence_id, s.places
       ),
       numbered as (

@@ -10,6 +10,7 @@ create function symphony.stream_lock(p_participant_id text) returns bigint
 create function symphony.promote_strict_heads(p_participant_ids text[]) returns void
   language plpgsql
   set search_path = pg_catalog, symphony, pg_temp
+  set plan_cache_mode = force_generic_plan
   as $$
 declare
   v_now timestamptz := symphony.clock();
@@ -39,7 +40,7 @@ begin
                   where e.participant_id = s.participant_id
                   order by e.sequence_id
                   limit 1) h) head
-   where p.outbox_id = head.outbox_id and p.parked;
+   where p.outbox_id = any (array[head.outbox_id]) and p.parked;
 end
 $$;
 
@@ -48,7 +49,7 @@ comment on function symphony.promote_strict_heads(text[]) is
 
 create function symphony.requeue_expired(
   p_limit int, p_worker_id text, p_delay interval, p_rail_type text, p_claims int)
-  returns table (outbox_id uuid, attempt_no int, state text)
+  returns table (outbox_id uuid, attempt_no int, state text, rail_type text)
   language plpgsql
   set search_path = pg_catalog, symphony, pg_temp
   set enable_seqscan = off
@@ -59,6 +60,7 @@ declare
   v_now timestamptz := symphony.clock();
   v_left int := p_limit;
   v_claim record;
+  v_held uuid[];
   v_ids uuid[];
   v_found record;
   v_ended text[];
@@ -72,10 +74,17 @@ begin
      limit p_claims
        for update skip locked
   loop
+    -- What was ended in time is gone, and that is nearly always all of it: one look at the ids, and no further.
+    v_held := array(
+      select p.outbox_id
+        from symphony.payment_outbox_pending p
+       where p.outbox_id = any (v_claim.outbox_ids)
+         and p.lease_token = v_claim.lease_token);
+
     select array_agg(l.outbox_id) into v_ids
       from (select p.outbox_id
               from symphony.payment_outbox_pending p
-             where p.outbox_id = any (v_claim.outbox_ids)
+             where p.outbox_id = any (v_held)
                and p.lease_token = v_claim.lease_token
                and p.lease_expires_at <= v_now
              order by p.outbox_id
@@ -103,7 +112,7 @@ begin
         gone as (
           delete from symphony.payment_outbox_pending p
            using expired e
-           where p.outbox_id = e.outbox_id and e.no >= 20
+           where p.outbox_id = any (array[e.outbox_id]) and e.no >= 20
         ),
         again as (
           update symphony.payment_outbox_pending p
@@ -112,7 +121,7 @@ begin
                  attempt_count = greatest(p.attempt_count, e.no),
                  next_attempt_at = v_now + p_delay
             from expired e
-           where p.outbox_id = e.outbox_id and e.no < 20
+           where p.outbox_id = any (array[e.outbox_id]) and e.no < 20
         )
         insert into symphony.payment_outbox_attempts as a
                (outbox_id, lease_token, sequence_id, claimed_at, completed_at, created_at, attempt_no, latency_ms, state, by_holder,
@@ -128,11 +137,12 @@ begin
                format('lease of %s ran out at %s, found by %s', e.claimed_by, e.lease_expires_at, p_worker_id),
                case when e.no >= 20 then e.payload end
           from expired e
-        returning a.outbox_id, a.attempt_no, a.state::text as state, a.participant_id
+        returning a.outbox_id, a.attempt_no, a.state::text as state, a.rail_type, a.participant_id
       loop
         outbox_id := v_found.outbox_id;
         attempt_no := v_found.attempt_no;
         state := v_found.state;
+        rail_type := v_found.rail_type;
         if v_found.state = 'FAILED' then
           v_ended := v_ended || v_found.participant_id::text;
         end if;
@@ -144,7 +154,7 @@ begin
     -- What is still held under this token was extended, or locked by a completion just now: look again when due.
     select array_agg(p.outbox_id) as ids, min(p.lease_expires_at) as until into v_found
       from symphony.payment_outbox_pending p
-     where p.outbox_id = any (v_claim.outbox_ids)
+     where p.outbox_id = any (v_held)
        and p.lease_token = v_claim.lease_token;
     if v_found.ids is null then
       delete from symphony.payment_outbox_claims c
@@ -168,14 +178,14 @@ comment on function symphony.requeue_expired(int, text, interval, text, int) is
   'Ends expired leases, each with its row in the history: ZOMBIE_REQUEUE, or FAILED at the ceiling. Shared by repair and claim.';
 
 create function symphony.repair_expired_leases(p_batch_size int, p_worker_id text)
-  returns table (outbox_id uuid, attempt_no int)
+  returns table (outbox_id uuid, attempt_no int, state text, rail_type text)
   language plpgsql security definer
   set search_path = pg_catalog, symphony, pg_temp
   as $$
 begin
   perform symphony.check_lease_arguments(p_batch_size, p_worker_id, 1);
   return query
-    select z.outbox_id, z.attempt_no
+    select z.outbox_id, z.attempt_no, z.state, z.rail_type
       from symphony.requeue_expired(p_batch_size, p_worker_id, interval '1 second', null, 1000) z;
 end
 $$;

@@ -6,6 +6,7 @@ create function symphony.extend_outbox_leases(
   returns table (outbox_id uuid, lease_expires_at timestamptz)
   language plpgsql security definer
   set search_path = pg_catalog, symphony, pg_temp
+  set enable_seqscan = off
   as $$
 #variable_conflict use_column
 declare
@@ -17,7 +18,7 @@ begin
     update symphony.payment_outbox_pending p
        set lease_expires_at = greatest(p.lease_expires_at, v_now + make_interval(secs => p_lease_seconds))
       from unnest(p_outbox_ids, p_lease_tokens) as t(id, token)
-     where p.outbox_id = t.id and p.lease_token = t.token and p.claimed_by = p_worker_id
+     where p.outbox_id = any (array[t.id]) and p.lease_token = t.token and p.claimed_by = p_worker_id
        and p.lease_expires_at > v_now
     returning p.outbox_id, p.lease_expires_at;
 end
@@ -30,6 +31,7 @@ create function symphony.release_outbox_leases(p_worker_id text, p_outbox_ids uu
   returns table (outbox_id uuid)
   language plpgsql security definer
   set search_path = pg_catalog, symphony, pg_temp
+  set enable_seqscan = off
   as $$
 #variable_conflict use_column
 declare
@@ -40,8 +42,10 @@ begin
     update symphony.payment_outbox_pending p
        set claimed_by = null, lease_token = null, lease_expires_at = null
       from unnest(p_outbox_ids, p_lease_tokens) as t(id, token)
-     where p.outbox_id = t.id and p.lease_token = t.token and p.claimed_by = p_worker_id
-       and p.lease_expires_at > v_now and p.handed_over_at is null
+     where p.outbox_id = any (array[t.id]) and p.lease_token = t.token and p.claimed_by = p_worker_id
+       and p.lease_expires_at > v_now
+       -- The mark of an earlier lease says nothing of this one, which was taken to ask.
+       and (p.handed_over_at is null or p.handed_over_at < p.claimed_at)
     returning p.outbox_id;
   if found then
     perform symphony.ring();
@@ -50,12 +54,13 @@ end
 $$;
 
 comment on function symphony.release_outbox_leases(text, uuid[], uuid[]) is
-  'Hands back rows that were leased and provably never given to a rail: no attempt, no delay. A row with a hand-over mark is kept.';
+  'Hands back rows that were leased and provably never given to a rail under this lease: no attempt, no delay. A row that it marked as handed over is kept.';
 
 create function symphony.mark_handed_over(p_worker_id text, p_outbox_ids uuid[], p_lease_tokens uuid[])
   returns table (outbox_id uuid, handed_over_at timestamptz)
   language plpgsql security definer
   set search_path = pg_catalog, symphony, pg_temp
+  set enable_seqscan = off
   as $$
 #variable_conflict use_column
 declare
@@ -64,9 +69,11 @@ begin
   perform symphony.check_held(p_worker_id, p_outbox_ids, p_lease_tokens);
   return query
     update symphony.payment_outbox_pending p
-       set handed_over_at = coalesce(p.handed_over_at, v_now)
+       -- Of this lease, whatever an earlier one left and wherever the clock went since.
+       set handed_over_at = case when p.handed_over_at >= p.claimed_at then p.handed_over_at
+                                 else greatest(v_now, p.claimed_at) end
       from unnest(p_outbox_ids, p_lease_tokens) as t(id, token)
-     where p.outbox_id = t.id and p.lease_token = t.token and p.claimed_by = p_worker_id
+     where p.outbox_id = any (array[t.id]) and p.lease_token = t.token and p.claimed_by = p_worker_id
        and p.lease_expires_at > v_now
     returning p.outbox_id, p.handed_over_at;
 end
@@ -74,6 +81,32 @@ $$;
 
 comment on function symphony.mark_handed_over(text, uuid[], uuid[]) is
   'To be committed before the first byte leaves, on rails that keep marks. A row missing from the answer must not be sent.';
+
+create function symphony.hint_payment(p_rail_type text, p_outbox_id uuid) returns boolean
+  language plpgsql security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+declare
+  v_now timestamptz := symphony.clock();
+begin
+  if p_rail_type is null or p_outbox_id is null then
+    raise exception 'a hint names a rail and a payment' using errcode = '22023';
+  end if;
+  update symphony.payment_outbox_pending p
+     set next_attempt_at = v_now
+   where p.outbox_id = p_outbox_id and p.rail_type = p_rail_type
+     and p.unsettled and p.lease_token is null and p.next_attempt_at > v_now
+     and p.attempt_count < 10;
+  if not found then
+    return false;
+  end if;
+  perform symphony.ring();
+  return true;
+end
+$$;
+
+comment on function symphony.hint_payment(text, uuid) is
+  'A rail let us know that it has news of a payment: the question that is scheduled about it falls due now. It changes nothing else, and nothing of a payment that is leased, settled or unsent. Half of the attempts are out of its reach, so that no number of hints uses them up.';
 
 create function symphony.next_due_at(p_rails text[] default null) returns timestamptz
   language plpgsql stable security definer
@@ -96,6 +129,17 @@ $$;
 
 comment on function symphony.next_due_at(text[]) is
   'When the next scheduled row of these rails falls due; null if none is scheduled. What is due already is for the claim to say.';
+
+create function symphony.stopped() returns table (rails text[], participants text[])
+  language sql stable security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+    select array(select r.rail_type from symphony.rails r where r.state = 'PAUSED' order by r.rail_type),
+           array(select s.participant_id from symphony.participants s where s.state = 'SUSPENDED' order by s.participant_id)
+  $$;
+
+comment on function symphony.stopped() is
+  'Paused rails and suspended participants: what a host that leased one of theirs before must not hand over any more.';
 
 create function symphony.report_host(p_worker_id text, p_rails text[], p_asleep boolean) returns void
   language plpgsql security definer

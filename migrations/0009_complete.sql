@@ -22,6 +22,7 @@ declare
   v_rows int := coalesce(cardinality(p_outbox_ids), 0);
   v_now timestamptz := symphony.clock();
   v_problems text[];
+  v_sorted uuid[];
   v_has_past boolean;
   v_hits int[];
   v_numbers int[];
@@ -30,13 +31,10 @@ declare
 begin
   perform symphony.check_lease_arguments(v_rows, p_worker_id, 1);
   if num_nulls(p_lease_tokens, p_states) > 0
-     or exists (select 1
-                  from unnest(array[cardinality(p_lease_tokens), cardinality(p_states), cardinality(p_rail_references),
-                                    cardinality(p_rail_codes), cardinality(p_error_codes), cardinality(p_error_messages),
-                                    cardinality(p_latencies_ms), cardinality(p_retry_delay_seconds),
-                                    cardinality(p_money_moved), cardinality(p_unsettled), cardinality(p_adapter_digests)])
-                       as t(length)
-                 where t.length <> v_rows) then
+     or v_rows <> any (array[cardinality(p_lease_tokens), cardinality(p_states), cardinality(p_rail_references),
+                             cardinality(p_rail_codes), cardinality(p_error_codes), cardinality(p_error_messages),
+                             cardinality(p_latencies_ms), cardinality(p_retry_delay_seconds),
+                             cardinality(p_money_moved), cardinality(p_unsettled), cardinality(p_adapter_digests)]) then
     raise exception 'the arrays of a batch must be of one length' using errcode = '22023';
   end if;
 
@@ -57,8 +55,13 @@ begin
            with ordinality as t(state, money, unsettled, delay, digest, ord)
      order by t.ord);
 
-  -- Nearly every payment ends with its first attempt: one look for all of them spares one for each.
-  v_has_past := exists (select 1 from symphony.payment_outbox_attempts a where a.outbox_id = any (p_outbox_ids));
+  -- Nearly every payment ends with its first attempt: one look for all of them spares one for each. Between the first and
+  -- the last id it need not look into the other months.
+  v_sorted := array(select t.id from unnest(p_outbox_ids) as t(id) where t.id is not null order by t.id);
+  v_has_past := exists (select 1
+                          from symphony.payment_outbox_attempts a
+                         where a.outbox_id = any (v_sorted)
+                           and a.outbox_id between v_sorted[1] and v_sorted[cardinality(v_sorted)]);
 
   -- Reading the last number before the row is locked is safe: if the fence below lets us through, nobody else could
   -- have written an attempt since. Sorted by id, so that two batches with common rows lock them in one order.
@@ -87,7 +90,8 @@ begin
     delete from symphony.payment_outbox_pending p
      using work w
      where w.terminal
-       and p.outbox_id = w.id and p.lease_token = w.token and p.claimed_by = p_worker_id and p.lease_expires_at > v_now
+       and p.outbox_id = any (array[w.id]) and p.lease_token = w.token and p.claimed_by = p_worker_id
+       and p.lease_expires_at > v_now
     returning w.*, p.sequence_id, p.claimed_at, p.instruction_id, p.participant_id, p.idempotency_key, p.rail_type,
               p.payload, coalesce(w.says_unsettled, p.unsettled or w.sounds_unsettled) as now_unsettled
   ),
@@ -100,7 +104,8 @@ begin
            next_attempt_at = v_now + make_interval(secs => coalesce(w.delay, 1))
       from work w
      where not w.terminal
-       and p.outbox_id = w.id and p.lease_token = w.token and p.claimed_by = p_worker_id and p.lease_expires_at > v_now
+       and p.outbox_id = any (array[w.id]) and p.lease_token = w.token and p.claimed_by = p_worker_id
+       and p.lease_expires_at > v_now
     returning w.*, p.sequence_id, p.claimed_at, p.instruction_id, p.participant_id, p.idempotency_key, p.rail_type,
               null::jsonb as payload, p.unsettled as now_unsettled
   ),

@@ -26,15 +26,7 @@ begin
   if exists (select 1 from symphony.payment_outbox_pending where outbox_id >= v_from and outbox_id < v_until) then
     return format('%s holds a payment that is still pending', p_partition_name);
   end if;
-  if exists (select 1
-               from symphony.payment_outbox_attempts a
-              where a.outbox_id >= v_from and a.outbox_id < v_until
-                and a.state = 'FAILED'
-                and (a.money_moved = 'unknown'
-                     or exists (select 1 from symphony.payment_outbox_late_answers l
-                                 where l.outbox_id = a.outbox_id
-                                   and (l.money_moved = 'yes' or l.state = 'DISPATCHED')))
-                and not exists (select 1 from symphony.payment_outbox_resolutions r where r.outbox_id = a.outbox_id)) then
+  if exists (select 1 from symphony.payments_needing_review where outbox_id >= v_from and outbox_id < v_until) then
     return format('%s holds an open review case', p_partition_name);
   end if;
   return null;

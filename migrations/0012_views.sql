@@ -79,6 +79,46 @@ select null, null, coalesce(sum(p.pending), 0)::bigint, coalesce(sum(p.leased_co
 comment on view symphony.outbox_status is
   'The queue as it is now, per rail and in total (rail_type null). Derived from leases, never from a row in the history. The attempts_ columns count payments accepted in the last 24 hours; dead_letters counts all that is kept; longest_wait_seconds is how long a payment has been due that no host took.';
 
+create function symphony.count_queue()
+  returns table (rail_type text, pending bigint, leased_count bigint, expired_lease_count bigint,
+                 oldest_pending_age_seconds double precision, longest_wait_seconds double precision, dead_letters bigint)
+  language plpgsql stable security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  set enable_seqscan = off
+  set jit = off
+  as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := symphony.clock();
+begin
+  return query
+    select q.rail_type, coalesce(sum(q.pending), 0)::bigint, coalesce(sum(q.leased), 0)::bigint,
+           coalesce(sum(q.expired), 0)::bigint,
+           extract(epoch from v_now - min(q.oldest))::double precision,
+           extract(epoch from v_now - min(least(
+             q.asked_since, case when coalesce(r.state, 'ENABLED') = 'ENABLED' then q.ready_since end)))::double precision,
+           -- By their own index, which knows no rails.
+           case when grouping(q.rail_type) = 1 then
+             (select count(*) from symphony.payment_outbox_attempts a where a.state = 'FAILED') end
+      from (select p.rail_type, count(*) as pending,
+                   count(*) filter (where p.lease_expires_at > v_now) as leased,
+                   count(*) filter (where p.lease_expires_at <= v_now) as expired,
+                   min(p.created_at) as oldest,
+                   min(greatest(p.next_attempt_at, p.created_at))
+                     filter (where p.unsettled and p.lease_token is null and p.next_attempt_at <= v_now) as asked_since,
+                   min(greatest(p.next_attempt_at, p.created_at))
+                     filter (where not p.unsettled and not p.parked and p.lease_token is null
+                               and p.next_attempt_at <= v_now) as ready_since
+              from symphony.payment_outbox_pending p
+             group by p.rail_type) q
+      left join symphony.rails r on r.rail_type = q.rail_type
+     group by grouping sets ((q.rail_type), ());
+end
+$$;
+
+comment on function symphony.count_queue() is
+  'What a host shows of the queue every few seconds, as in outbox_status: one pass over what is pending and a count of the dead letters, however long the history. They are counted in the total alone (rail_type null).';
+
 create view symphony.payment_timeline as
 select r.outbox_id, symphony.uuidv7_time(r.outbox_id) as at, 'ACCEPTED' as event,
        jsonb_build_object('participant_id', r.participant_id, 'sequence_id', r.sequence_id) as detail
@@ -132,7 +172,8 @@ comment on view symphony.payment_timeline is
 
 create view symphony.payments_needing_review as
 select a.outbox_id, a.instruction_id, a.participant_id, a.rail_type, a.completed_at as since,
-       case when a.error_code = 'OUTCOME_UNKNOWN' then 'OUTCOME_UNKNOWN' else 'UNLISTED_REASON' end as reason,
+       case when a.error_code in ('OUTCOME_UNKNOWN', 'ADAPTER_LIED') then a.error_code
+            else 'FINAL_NO_TO_LOOK_AT' end as reason,
        a.error_code, a.rail_code, a.error_message,
        exists (select 1 from symphony.payment_outbox_late_answers l where l.outbox_id = a.outbox_id) as has_late_answer
   from symphony.payment_outbox_attempts a
@@ -142,9 +183,27 @@ union all
 select a.outbox_id, a.instruction_id, a.participant_id, a.rail_type, l.recorded_at, 'LATE_SUCCESS',
        a.error_code, l.rail_code, l.error_message, true
   from symphony.payment_outbox_late_answers l
-  join symphony.payment_outbox_attempts a on a.outbox_id = l.outbox_id and a.state = 'FAILED' and a.money_moved = 'no'
+  join symphony.payment_outbox_attempts a on a.outbox_id = l.outbox_id and a.state = 'FAILED'
+  left join lateral (select r.money_moved, r.resolved_at
+                       from symphony.payment_outbox_resolutions r
+                      where r.outbox_id = l.outbox_id
+                      order by r.finding_no desc
+                      limit 1) found on true
  where (l.money_moved = 'yes' or l.state = 'DISPATCHED')
-   and not exists (select 1 from symphony.payment_outbox_resolutions r where r.outbox_id = l.outbox_id)
+   and coalesce(found.money_moved, a.money_moved) = 'no'
+   -- Who found that it was not paid knew what had been heard by then, and nothing of this.
+   and l.recorded_at > coalesce(found.resolved_at, '-infinity')
+union all
+select p.outbox_id, p.instruction_id, p.participant_id, p.rail_type, lie.completed_at, lie.error_code,
+       lie.error_code, lie.rail_code, lie.error_message,
+       exists (select 1 from symphony.payment_outbox_late_answers l where l.outbox_id = p.outbox_id)
+  from symphony.payment_outbox_pending p
+ cross join lateral (select a.completed_at, a.error_code, a.rail_code, a.error_message
+                       from symphony.payment_outbox_attempts a
+                      where a.outbox_id = p.outbox_id and a.error_code = 'ADAPTER_LIED'
+                      order by a.attempt_no
+                      limit 1) lie
+ where p.unsettled
 union all
 select p.outbox_id, p.instruction_id, p.participant_id, p.rail_type, p.created_at, 'SLA_EXCEEDED', null, null, null,
        exists (select 1 from symphony.payment_outbox_late_answers l where l.outbox_id = p.outbox_id)
@@ -154,7 +213,7 @@ select p.outbox_id, p.instruction_id, p.participant_id, p.rail_type, p.created_a
    and p.outbox_id < symphony.uuidv7_floor(symphony.clock() - make_interval(secs => r.sla_seconds));
 
 comment on view symphony.payments_needing_review is
-  'What a person has to look at, and why: an outcome the rail left open, a failure whose reason no table lists, a success heard after a failure, a payment open for longer than its rail allows.';
+  'What a person has to look at, and why: an outcome the rail left open, a failure whose reason no table lists, a success heard after a failure or after a finding that it was none, an adapter that spoke of a payment which never left us (at once, while others still ask what became of it), a payment open for longer than its rail allows.';
 
 create view symphony.blocked_streams as
 select s.participant_id, h.outbox_id as head_id, h.rail_type, h.created_at as since, h.attempt_count as attempts, h.unsettled,

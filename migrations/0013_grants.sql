@@ -18,7 +18,9 @@ grant execute on function
   symphony.extend_outbox_leases(text, uuid[], uuid[], double precision),
   symphony.release_outbox_leases(text, uuid[], uuid[]),
   symphony.mark_handed_over(text, uuid[], uuid[]),
+  symphony.hint_payment(text, uuid),
   symphony.next_due_at(text[]),
+  symphony.stopped(),
   symphony.report_host(text, text[], boolean),
   symphony.retire_host(text),
   symphony.reconcile_parking(int),
@@ -36,6 +38,8 @@ grant execute on function
   symphony.reissue_payment(uuid, text, text, text, text, jsonb),
   symphony.resolve_payment(uuid, text, text, text, text)
   to symphony_operator;
+
+grant execute on function symphony.count_queue() to symphony_readonly;
 
 -- The views call these with the reader's rights.
 grant execute on function

@@ -9,4 +9,34 @@ pub fn names() -> Vec<&'static str> {
     COMPONENTS.iter().map(|(name, _)| *name).collect()
 }
 
-const COMPONENTS: [(&str, &[u8]); 1] = [("mock", include_bytes!(concat!(env!("OUT_DIR"), "/mock.wasm")))];
+/// A rail's file of `config/rails`, which points at its simulator.
+pub fn rail_file(name: &str) -> Option<&'static str> {
+    RAIL_FILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
+/// What those files refer to, by path: secrets of simulators, worth nothing elsewhere.
+pub const SIMULATED: [(&str, &str); 9] = [
+    ("simulated/airtel.pub.pem", include_str!("../../config/rails/simulated/airtel.pub.pem")),
+    ("simulated/airtel_client_id", include_str!("../../config/rails/simulated/airtel_client_id")),
+    ("simulated/airtel_client_secret", include_str!("../../config/rails/simulated/airtel_client_secret")),
+    ("simulated/airtel_pin", include_str!("../../config/rails/simulated/airtel_pin")),
+    ("simulated/bank_api_key", include_str!("../../config/rails/simulated/bank_api_key")),
+    ("simulated/callback_key", include_str!("../../config/rails/simulated/callback_key")),
+    ("simulated/mtn_api_key", include_str!("../../config/rails/simulated/mtn_api_key")),
+    ("simulated/mtn_api_user", include_str!("../../config/rails/simulated/mtn_api_user")),
+    ("simulated/mtn_subscription_key", include_str!("../../config/rails/simulated/mtn_subscription_key")),
+];
+
+const RAIL_FILES: [(&str, &str); 4] = [
+    ("airtel", include_str!("../../config/rails/airtel.toml")),
+    ("bank", include_str!("../../config/rails/bank.toml")),
+    ("mock", include_str!("../../config/rails/mock.toml")),
+    ("mtn", include_str!("../../config/rails/mtn.toml")),
+];
+
+const COMPONENTS: [(&str, &[u8]); 4] = [
+    ("airtel", include_bytes!(concat!(env!("OUT_DIR"), "/airtel.wasm"))),
+    ("bank", include_bytes!(concat!(env!("OUT_DIR"), "/bank.wasm"))),
+    ("mock", include_bytes!(concat!(env!("OUT_DIR"), "/mock.wasm"))),
+    ("mtn", include_bytes!(concat!(env!("OUT_DIR"), "/mtn.wasm"))),
+];

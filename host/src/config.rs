@@ -39,6 +39,7 @@ struct File {
     retention: Retention,
     adapters: Adapters,
     relayer: Relayer,
+    callbacks: Callbacks,
     /// The folder of the rails' files, relative to this one.
     rails: Option<PathBuf>,
     /// Refuses what is good for development only.
@@ -124,6 +125,19 @@ impl Default for Adapters {
     }
 }
 
+impl Adapters {
+    /// A rail that fills its places must leave the others theirs.
+    fn problem(&self, rails: &BTreeMap<String, Definition>) -> Option<String> {
+        let wanted: usize = rails.values().map(|rail| rail.file.pace.concurrency as usize).sum();
+        (wanted > self.calls_max).then(|| {
+            format!(
+                "adapters.calls_max is {}, expected {wanted} or more: that is pace.concurrency of all rails together",
+                self.calls_max
+            )
+        })
+    }
+}
+
 /// How a host works.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -157,12 +171,20 @@ impl Relayer {
     fn problem(&self) -> Option<String> {
         let bounds = [
             ("connections", self.connections, 2..=1000),
-            ("poll_ms", self.poll_ms, 50..=60_000),
+            ("poll_ms", self.poll_ms, 250..=1_000),
             ("drain_seconds", self.drain_seconds, 1..=3600),
         ];
         let (name, value, range) = bounds.into_iter().find(|(_, value, range)| !range.contains(value))?;
         Some(format!("relayer.{name} is {value}, expected {} to {}", range.start(), range.end()))
     }
+}
+
+/// Where rails may tell us that they have news.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Callbacks {
+    /// Nowhere if it is left out. Plain HTTP: whatever is reached from outside ends TLS.
+    pub listen: Option<SocketAddr>,
 }
 
 /// Everything that was configured, checked.
@@ -174,6 +196,7 @@ pub(crate) struct Config {
     pub retention: Retention,
     pub adapters: Adapters,
     pub relayer: Relayer,
+    pub callbacks: Callbacks,
     /// Where the rails' files are.
     pub rails_folder: PathBuf,
     /// By name, which is the name of the rail's file.
@@ -210,6 +233,10 @@ impl Config {
         if parsed.rails.is_some() && !folder.is_dir() {
             return Err(invalid(format!("rails is {}, expected a folder", folder.display())));
         }
+        let rails = load_rails(&folder, parsed.production)?;
+        if let Some(problem) = parsed.adapters.problem(&rails) {
+            return Err(invalid(problem));
+        }
         Ok(Self {
             file: file.to_owned(),
             database,
@@ -217,7 +244,8 @@ impl Config {
             retention: parsed.retention,
             adapters: parsed.adapters,
             relayer: parsed.relayer,
-            rails: load_rails(&folder, parsed.production)?,
+            callbacks: parsed.callbacks,
+            rails,
             rails_folder: folder,
         })
     }
@@ -315,6 +343,14 @@ fn load_rails(folder: &Path, production: bool) -> Result<BTreeMap<String, Defini
             return Err(invalid(
                 &file,
                 "component is built in, expected a file and its sha256: production is true".to_owned(),
+            ));
+        }
+        if production && let Some(key) = definition.simulated_secret() {
+            return Err(invalid(
+                &file,
+                format!(
+                    "{key} is that of a simulator, which everybody knows, expected your own: production is true"
+                ),
             ));
         }
         rails.insert(definition.name.clone(), definition);

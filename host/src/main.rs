@@ -9,6 +9,10 @@ use std::process::ExitCode;
 use clap::Parser;
 use telemetry::Telemetry;
 
+/// A payment is a few dozen small allocations made on one thread and freed on another, which the system's allocator does slowly.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = match cli::Arguments::try_parse() {

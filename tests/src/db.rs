@@ -58,6 +58,11 @@ impl Db {
         Self { pg, superuser }
     }
 
+    /// A database that is ready already.
+    pub fn at(pg: Pg, superuser: PgConnectOptions) -> Self {
+        Self { pg, superuser }
+    }
+
     async fn create(pg: Pg, template: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let server = server::get(pg).await;

@@ -114,6 +114,15 @@ impl Host {
         let value = text.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(' '));
         value.map_or(0.0, |value| value.parse().expect("a number"))
     }
+
+    /// Waits until one line of its metrics says so, and not for ever.
+    pub async fn until_metric(&self, line: &str, fact: impl Fn(f64) -> bool) {
+        let patience = Instant::now();
+        while !fact(self.metric(line)) {
+            assert!(patience.elapsed() < PATIENCE, "{line}: {}", self.metric(line));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
 }
 
 /// A host in a process of its own.
@@ -160,6 +169,10 @@ impl Process {
             })
         });
         Self { child, heard, _folder: folder }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub fn send(&self, signal: Signal) {
@@ -241,13 +254,18 @@ pub async fn count(db: &Db, what: &str) -> i64 {
 
 /// Waits for a fact, and not for ever.
 pub async fn until(db: &Db, what: &str, fact: impl Fn(i64) -> bool) {
+    until_number(db, &format!("select count(*) from symphony.{what}"), fact).await;
+}
+
+/// The same for any number that the database tells.
+pub async fn until_number(db: &Db, sql: &str, fact: impl Fn(i64) -> bool) {
     let patience = Instant::now();
     loop {
-        let found = count(db, what).await;
+        let found = number(db, sql).await;
         if fact(found) {
             return;
         }
-        assert!(patience.elapsed() < PATIENCE, "{what}: {found}");
+        assert!(patience.elapsed() < PATIENCE, "{sql}: {found}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

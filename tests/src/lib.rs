@@ -5,20 +5,25 @@
 
 mod db;
 mod docker;
+pub mod evidence;
 pub mod forged;
 pub mod host;
+pub mod mtn_client;
+pub mod play;
 pub mod rail;
 mod railhost_binary;
 pub mod reference;
 mod server;
 pub mod snapshot;
 pub mod sql;
+pub mod storm;
 pub mod tool;
+pub mod world;
 pub mod yard;
 
 pub use db::{Db, Role, sqlstate};
 pub use railhost_binary::railhost;
-pub use server::Pg;
+pub use server::{Pg, scratch_folder};
 
 /// Runs each test on every PostgreSQL that the project supports.
 ///

@@ -1,5 +1,5 @@
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -14,13 +14,22 @@ pub fn railhost() -> Command {
             .status()
             .expect("cargo runs");
         assert!(built.success(), "railhost does not build");
-        // Test executables stand in target/<profile>/deps.
-        let me = env::current_exe().expect("a test knows where it is");
-        me.ancestors().nth(2).expect("target/<profile>/deps").join("railhost")
+        profile_folder().join("railhost")
     });
     let mut command = Command::new(binary);
     for variable in ["DATABASE_URL", "RAILHOST_CONFIG", "RAILHOST_LOG"] {
         command.env_remove(variable);
     }
     command
+}
+
+/// `target/<profile>`: a test stands in its folder `deps`, a binary in itself.
+pub(crate) fn profile_folder() -> PathBuf {
+    let me = env::current_exe().expect("a program knows where it is");
+    let folder = me.parent().expect("a folder");
+    if folder.ends_with("deps") {
+        folder.parent().map(Path::to_owned).expect("a profile")
+    } else {
+        folder.to_owned()
+    }
 }

@@ -19,8 +19,25 @@ pub use state::{
 impl Outbox {
     // Accepting ------------------------------------------------------------------------------------------------------
 
-    /// `id` and `created_at` are used only if the request is new.
-    pub fn enqueue(&mut self, request: &Request, id: Uuid, created_at: Micros) -> Result<Receipt, Refusal> {
+    /// Where the queues begin for those who come now: how far claims have come, or else their head.
+    pub fn queue_fronts(&self) -> BTreeMap<String, Micros> {
+        let mut fronts = BTreeMap::new();
+        for row in self.pending.values().filter(|row| !row.unsettled && !row.parked) {
+            let head = fronts.entry(row.request.rail_type.clone()).or_insert(self.now);
+            *head = row.next_attempt_at.min(*head);
+        }
+        fronts.extend(self.fronts.clone());
+        fronts
+    }
+
+    /// `fronts` are those before the batch; `id` and `created_at` are used only if the request is new.
+    pub fn enqueue(
+        &mut self,
+        request: &Request,
+        fronts: &BTreeMap<String, Micros>,
+        id: Uuid,
+        created_at: Micros,
+    ) -> Result<Receipt, Refusal> {
         let key = (request.instruction_id.clone(), request.idempotency_key.clone());
         if let Some(known) = self.records.get(&key) {
             if known.request != *request {
@@ -32,7 +49,7 @@ impl Outbox {
         if self.participants.get(&request.participant_id).is_some_and(|switches| switches.suspended) {
             return Err(Refusal::Suspended);
         }
-        let front = self.fronts.get(&request.rail_type).copied().unwrap_or(self.now);
+        let front = fronts.get(&request.rail_type).copied().unwrap_or(self.now);
         let own =
             self.places.entry((request.participant_id.clone(), request.rail_type.clone())).or_insert(front);
         *own = front.max(*own) + 1;
@@ -168,9 +185,9 @@ impl Outbox {
         Some(lease.expires_at)
     }
 
-    /// A row with a hand-over mark is kept.
+    /// A row that this lease handed over is kept.
     pub fn release(&mut self, worker: &str, id: Uuid, token: Uuid) -> bool {
-        let Some(row) = self.held_row(worker, id, token).filter(|row| row.handed_over_at.is_none()) else {
+        let Some(row) = self.held_row(worker, id, token).filter(|row| row.own_mark().is_none()) else {
             return false;
         };
         row.lease = None;
@@ -180,7 +197,8 @@ impl Outbox {
     pub fn mark_handed_over(&mut self, worker: &str, id: Uuid, token: Uuid) -> Option<Micros> {
         let now = self.now;
         let row = self.held_row(worker, id, token)?;
-        Some(*row.handed_over_at.get_or_insert(now))
+        row.handed_over_at = row.own_mark().or(Some(now));
+        row.handed_over_at
     }
 
     // Verdicts -------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ use tokio::runtime::Runtime;
 
 use crate::db::{Role, parse};
 use crate::docker;
+use crate::railhost_binary::profile_folder;
 
 /// The PostgreSQL versions that everything is tested on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,10 +86,14 @@ async fn start(pg: Pg) -> PgConnectOptions {
     options
 }
 
-/// `target/tmp`: a test executable stands in `target/<profile>/deps`.
+/// `target/tmp`.
 pub(crate) fn scratch() -> PathBuf {
-    let me = env::current_exe().expect("a test knows where it is");
-    me.ancestors().nth(3).expect("target/<profile>/deps").join("tmp")
+    profile_folder().with_file_name("tmp")
+}
+
+/// A folder of that name that nobody had before.
+pub fn scratch_folder(name: &str) -> PathBuf {
+    scratch().join(format!("{name}-{}", uuid::Uuid::new_v4().simple()))
 }
 
 /// Brings a database up to date and gives the roles their passwords.

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
+use crate::railhost_binary::profile_folder;
+
 /// A program, ready to be given its arguments, from one of these packages (its libraries among them).
 pub fn tool(name: &str, packages: &[&str]) -> Command {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -33,10 +35,8 @@ fn on_path(name: &str) -> Option<PathBuf> {
     places.map(|folder| folder.join(name)).find(|program| program.is_file())
 }
 
-/// A test executable stands in `target/<profile>/deps`.
 fn scratch() -> PathBuf {
-    let me = env::current_exe().expect("a test knows where it is");
-    me.ancestors().nth(3).expect("target/<profile>/deps").join("tools/debian")
+    profile_folder().with_file_name("tools").join("debian")
 }
 
 /// Into a folder beside it first: a fetch that is cut off leaves nothing that looks whole.

@@ -42,7 +42,7 @@ pub fn instruction() -> Arc<Instruction> {
     };
     let payload =
         json!({ "amount": "10.50", "currency": "ZMW", "destination": { "msisdn": "260961234567" } });
-    Arc::new(Instruction::read(origin, payload, 1).expect("a good payment"))
+    Arc::new(Instruction::read(origin, &payload.to_string(), 1).expect("a good payment"))
 }
 
 impl Yard {

@@ -25,6 +25,16 @@ on_each_postgres! {
         assert_eq!(numbers(&late), [3]);
     }
 
+    async fn who_comes_behind_a_backlog_that_nobody_has_claimed_of_yet_stands_beside_its_head(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        hands.enqueue_many("huge", 500).await;
+        db.move_clock("1 minute").await;
+        hands.enqueue_many("small", 2).await;
+        hands.enqueue_many("huge-too", 500).await;
+        let small = hands.claim(20).await.iter().filter(|lease| lease.participant_id == "small").count();
+        assert_eq!(small, 2);
+    }
+
     async fn rows_due_at_the_same_time_are_leased_in_the_order_of_their_making(db: Db) {
         let mut hands = Hands::of(&db).await;
         hands.enqueue_many("p", 3).await;

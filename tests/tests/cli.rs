@@ -245,6 +245,11 @@ fn a_wrong_configuration_names_file_key_and_expectation() {
             "[database.logins]\ningest = { file = \"/not/there\" }\n",
             "database.logins.ingest refers to /not/there",
         ),
+        ("[relayer]\npoll_ms = 60000\n", "relayer.poll_ms is 60000, expected 250 to 1000"),
+        (
+            "[adapters]\ncalls_max = 63\n",
+            "config/bad.toml: adapters.calls_max is 63, expected 64 or more: that is pace.concurrency of all rails",
+        ),
     ];
     for (content, sentence) in cases {
         place.write("config/bad.toml", content);
@@ -257,7 +262,7 @@ fn a_wrong_configuration_names_file_key_and_expectation() {
     let short = place.run(&["serve"]);
     assert_eq!(short.status.code(), Some(64));
     assert!(
-        text(&short.stderr).contains("rails/slow.toml: pace.lease_seconds is 20, expected 38 to 600"),
+        text(&short.stderr).contains("rails/slow.toml: pace.lease_seconds is 20, expected 38 to 110"),
         "{}",
         text(&short.stderr)
     );
@@ -275,10 +280,59 @@ fn a_wrong_configuration_names_file_key_and_expectation() {
     );
 }
 
+#[test]
+fn what_is_good_for_simulators_does_not_start_in_production() {
+    let place = Place::new(UNREACHABLE);
+    fs::create_dir_all(place.folder.path().join("config/live")).expect("a folder");
+    place.write("config/live.toml", "production = true\nrails = \"live\"\n");
+    let file = railhost::builtin::rail_file("mtn").expect("it is there");
+    let pinned = format!("component = \"mtn.wasm\"\nsha256 = \"{}\"", "0".repeat(64));
+    for (file, sentence) in [
+        (file.to_owned(), "live/mtn.toml: component is built in, expected a file and its sha256"),
+        (
+            file.replace("component = \"builtin:mtn\"", &pinned),
+            "live/mtn.toml: secrets.api_key is that of a simulator",
+        ),
+    ] {
+        place.write("config/live/mtn.toml", &file);
+        let output = place.run(&["--config", "config/live.toml", "check"]);
+        assert_eq!(output.status.code(), Some(64), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(sentence), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_simulator_refuses_what_it_cannot_play() {
+    let place = Place::new(UNREACHABLE);
+    place.write("bad.txt", "amount 1.00: pay gladly\n");
+    for (arguments, sentence) in [
+        (&["simulate", "nokia"][..], "expected mtn, airtel or bank"),
+        (&["simulate", "mtn", "--listen", "0.0.0.0:0"], "expected an address of loopback"),
+        (&["simulate", "mtn", "--script", "bad.txt"], "line 1: \"gladly\" is no reply"),
+        (&["simulate", "mtn", "--script", "gone.txt"], "gone.txt"),
+    ] {
+        let output = place.run(arguments);
+        assert_eq!(output.status.code(), Some(64), "{arguments:?}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(sentence), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_host_whose_component_is_missing_does_not_start() {
+    let place = Place::new(UNREACHABLE);
+    let rail = "kind = \"mock\"\ncomponent = \"gone.wasm\"\nidempotent = true\nhand_over_marks = false\n";
+    place.write("config/rails/gone.toml", &format!("{rail}sha256 = \"{}\"\n", "0".repeat(64)));
+    let output = place.run(&["serve"]);
+    assert_eq!(output.status.code(), Some(64), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("gone.wasm"), "{}", text(&output.stderr));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_absent_or_empty_database_exits_69_and_check_passes_after_migrate() {
-    let nowhere = Place::new(UNREACHABLE).run(&["status"]);
-    assert_eq!(nowhere.status.code(), Some(69), "{}", text(&nowhere.stderr));
+    for command in ["status", "serve"] {
+        let nowhere = Place::new(UNREACHABLE).run(&[command]);
+        assert_eq!(nowhere.status.code(), Some(69), "{command}: {}", text(&nowhere.stderr));
+    }
 
     let place = Place::new(&Db::empty(Pg::V15).await.url());
     let empty = place.run(&["check"]);
@@ -375,4 +429,61 @@ async fn retention_exports_a_month_before_it_goes_and_says_what_stays() {
     assert_eq!((&replay["state"], &replay["replayed"]), (&"DISPATCHED".into(), &true.into()));
     let events = place.json(&["timeline", &lease.outbox_id.to_string()]);
     assert_eq!(events["events"][1]["detail"]["history"], "gone");
+}
+
+const SCENARIO: &str =
+    "kind = \"burn-down\"\npayments = 4000\ncontestants = [\"railhost\", \"floor\", \"good\", \"bad\"]\n";
+
+/// Speaks as a rival's driver has to, and does nothing.
+const DRIVER: &str = r#"case "$1" in
+    prepare) echo '{"event":"prepared","version":"7.1"}' ;;
+    enqueue) echo '{"event":"ready"}'; read -r go; echo '{"event":"done"}' ;;
+    work) echo '{"event":"ready"}'; read -r go; WORK ;;
+esac
+"#;
+
+#[test]
+fn a_benchmark_measures_us_the_limit_and_rivals_and_names_the_one_that_fails() {
+    let place = Place::new(UNREACHABLE);
+    for (name, work) in [("good", "echo '{\"event\":\"done\"}'"), ("bad", "echo 'out of luck' >&2; exit 9")] {
+        fs::create_dir_all(place.folder.path().join("rivals").join(name)).expect("a folder");
+        let rival = format!(
+            "name = \"{name}\"\nlanguage = \"sh\"\ncommand = [\"sh\", \"driver.sh\"]\nsettings = \"none\"\nlacks = [\"any work\"]\n"
+        );
+        place.write(&format!("rivals/{name}/rival.toml"), &rival);
+        place.write(&format!("rivals/{name}/driver.sh"), &DRIVER.replace("WORK", work));
+    }
+    place.write("small.toml", SCENARIO);
+    let output = place.run(&["bench", "small.toml", "--quick", "--rivals", "rivals", "--out", "out"]);
+    let said = text(&output.stdout) + &text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for part in
+        ["| **railhost** |", "| floor |", "| good |", "any work", "good 7.1 (sh)", "CPU in PostgreSQL"]
+    {
+        assert!(said.contains(part), "{part} is missing: {said}");
+    }
+    assert!(said.contains("bad") && said.contains("failed"), "{said}");
+    let results = fs::read_to_string(place.folder.path().join("out/results.json")).expect("results");
+    serde_json::from_str::<Value>(&results).expect("JSON");
+    let plot = fs::read_to_string(place.folder.path().join("out/small.svg")).expect("a plot");
+    assert!(plot.starts_with("<svg") && plot.contains("railhost"), "{plot}");
+}
+
+#[test]
+fn a_benchmark_that_cannot_be_is_refused_before_anything_starts() {
+    let place = Place::new(UNREACHABLE);
+    for (scenario, more, told) in [
+        ("kind = \"burn-down\"\npayments = 10\nround = 3\n", &[][..], "round"),
+        ("kind = \"walk-down\"\n", &[], "walk-down"),
+        ("kind = \"burn-down\"\n", &[], "payments"),
+        (SCENARIO, &["--only", "nobody"], "nobody"),
+        (SCENARIO, &["--rivals", "nowhere"], "nowhere"),
+    ] {
+        place.write("small.toml", scenario);
+        let output = place.run(&[&["bench", "small.toml", "--out", "out"], more].concat());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(64), "{told}: {said}");
+        assert!(said.contains(told), "{told}: {said}");
+        assert!(!place.folder.path().join("out").exists(), "{told}");
+    }
 }

@@ -1,10 +1,11 @@
 //! The end of a lease: what each answer leaves behind, single and in batches.
 
 use harness::sql::{
-    Answer, Hands, LEASE_SECONDS, Request, WORKER, claim_with, column, complete, complete_batch, refusal,
-    run, try_run,
+    Answer, Hands, LEASE_SECONDS, Leased, Request, WORKER, claim_with, column, complete, complete_batch,
+    refusal, run, scalar, try_run,
 };
 use harness::{Role, on_each_postgres};
+use sqlx::Connection;
 use sqlx::postgres::PgDatabaseError;
 use uuid::Uuid;
 
@@ -214,6 +215,47 @@ on_each_postgres! {
         assert_eq!((first, hands.count("payment_outbox_attempts").await), (200, 200));
     }
 
+    async fn a_call_about_some_payments_does_not_go_through_the_queue(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        vacuum_the_empty_queue(&mut hands).await;
+        hands.enqueue_many("q", 1000).await;
+        let leases = hands.claim(20).await;
+        let done = "array_fill('DISPATCHED'::text, array[5])";
+        for call in [
+            format!("extend_outbox_leases('{WORKER}', {}, {LEASE_SECONDS})", held(&leases)),
+            format!("mark_handed_over('{WORKER}', {})", held(&leases[..5])),
+            format!("release_outbox_leases('{WORKER}', {})", held(&leases[5..10])),
+            format!("complete_outbox_batch('{WORKER}', {}, {done})", held(&leases[10..15])),
+        ] {
+            let (answers, read) = rows_read(&mut hands, &call).await;
+            assert!(answers >= 5 && read < 200, "{answers} answers, {read} rows of the queue were read: {call}");
+        }
+        db.move_clock("31 seconds").await;
+        let (answers, read) = rows_read(&mut hands, "repair_expired_leases(100, 'repairer')").await;
+        assert!(answers == 10 && read < 200, "{read} rows of the queue were read to free {answers}");
+
+        hands.enqueue_many("s", 200).await;
+        hands.operate("suspend_participant", "s").await;
+        assert_eq!(hands.reconcile().await, 200);
+        hands.operate("reinstate_participant", "s").await;
+        let (_, read) = rows_read(&mut hands, "reconcile_parking()").await;
+        assert_eq!(hands.count("payment_outbox_pending where parked").await, 0);
+        assert!(read < 10_000, "{read} rows of the queue were read to free 200");
+    }
+
+    async fn a_batch_looks_into_the_month_of_its_payments_and_into_no_other(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        hands.enqueue_many("p", 5).await;
+        let leases = hands.claim(5).await;
+        let rows: Vec<_> =
+            leases.iter().map(|lease| (lease.outbox_id, lease.lease_token, Answer::new("DISPATCHED"))).collect();
+        let looked = "select count(*) from pg_stat_xact_user_tables
+                       where relname like 'payment_outbox_attempts_2%' and seq_scan + idx_scan > 0";
+        let mut open = hands.executor.begin().await.expect("a transaction");
+        complete_batch(&mut *open, WORKER, &rows).await.expect("they are held");
+        assert_eq!(scalar::<i64>(&mut *open, looked).await, 1);
+    }
+
     async fn a_second_verdict_is_impossible_even_for_the_owner(db: Db) {
         let mut hands = Hands::of(&db).await;
         hands.enqueue("p", "k").await;
@@ -231,6 +273,34 @@ on_each_postgres! {
         let index = raised.constraint().expect("the index is named");
         assert!(index.ends_with("_one_terminal_per_outbox"), "{index}");
     }
+}
+
+/// As it happens to a queue that is drained most of the time: the planner then expects one row in it.
+async fn vacuum_the_empty_queue(hands: &mut Hands) {
+    hands.enqueue_many("p", 300).await;
+    run(&mut hands.owner, "delete from symphony.payment_outbox_pending").await;
+    run(&mut hands.owner, "vacuum symphony.payment_outbox_pending").await;
+    let believed = "select relpages > 0 and reltuples = 0 from pg_class
+                     where oid = 'symphony.payment_outbox_pending'::regclass";
+    assert!(hands.scalar::<bool>(believed).await);
+}
+
+fn held(leases: &[Leased]) -> String {
+    let ids: Vec<String> = leases.iter().map(|lease| format!("'{}'", lease.outbox_id)).collect();
+    let tokens: Vec<String> = leases.iter().map(|lease| format!("'{}'", lease.lease_token)).collect();
+    format!("array[{}]::uuid[], array[{}]::uuid[]", ids.join(", "), tokens.join(", "))
+}
+
+/// How many rows a call of the executor answers, and how many of the queue it reads for them.
+async fn rows_read(hands: &mut Hands, call: &str) -> (i64, i64) {
+    let read = "select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables
+                 where relname = 'payment_outbox_pending'";
+    let mut open = hands.executor.begin().await.expect("a transaction");
+    let before: i64 = scalar(&mut *open, read).await;
+    let answers: i64 = scalar(&mut *open, &format!("select count(*) from symphony.{call}")).await;
+    let after: i64 = scalar(&mut *open, read).await;
+    open.commit().await.expect("it commits");
+    (answers, after - before)
 }
 
 /// Ten rows that meet every answer a batch can give, the lost ones in the middle.

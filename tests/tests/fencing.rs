@@ -307,11 +307,15 @@ on_each_postgres! {
         assert_eq!(hands.count("payment_outbox_pending where unsettled and attempt_count = 1").await, 1, "no transition");
 
         db.move_clock("33 seconds").await;
-        let heard = past(&hands.claim_one().await)["late_answers"][0].clone();
+        let next = hands.claim_one().await;
+        let heard = &past(&next)["late_answers"][0];
         assert_eq!(
             (&heard["rail_reference"], &heard["money_moved"], &heard["state"]),
             (&Value::from("ref-7"), &Value::from("yes"), &Value::from("DISPATCHED"))
         );
+        let token = Value::from(lease.lease_token.to_string());
+        assert_eq!(heard["lease_token"], token, "whose answer it is");
+        assert_eq!(past(&next)["attempts"][0]["lease_token"], token, "and which attempt it belongs to");
         let event: String = hands
             .scalar("select event from symphony.payment_timeline where event like 'LATE%'")
             .await;

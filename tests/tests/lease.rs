@@ -76,6 +76,38 @@ on_each_postgres! {
         assert_eq!(mark(&mut hands, WORKER, &lease).await, 0, "what must not be sent is not marked");
     }
 
+    async fn a_lease_that_only_asks_is_released_although_an_earlier_one_handed_over(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        hands.keep_marks("mock").await;
+        hands.enqueue("p", "k").await;
+        let sent = hands.claim_one().await;
+        mark(&mut hands, WORKER, &sent).await;
+        hands.complete(&sent, &Answer::retry("OUTCOME_UNKNOWN")).await.expect("it is held");
+        let asks = hands.claim_one().await;
+        assert!(asks.unsettled && asks.handed_over_at.is_some());
+        assert_eq!(release(&mut hands, WORKER, &asks).await, 1);
+        let again = hands.claim_one().await;
+        assert_eq!((again.unsettled, again.handed_over_at), (true, asks.handed_over_at), "the mark stays");
+
+        // Where a rail may be sent the same key again without being asked, this lease hands over too.
+        mark(&mut hands, WORKER, &again).await;
+        assert_eq!(release(&mut hands, WORKER, &again).await, 0);
+    }
+
+    async fn the_switches_say_what_must_not_be_handed_over_any_more(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        let stopped = "select format('%s %s', rails, participants) from symphony.stopped()";
+        assert_eq!(scalar::<String>(&mut hands.executor, stopped).await, "{} {}");
+        for (act, target) in [("pause_rail", "b"), ("pause_rail", "a"), ("pause_rail", "c"), ("suspend_participant", "p")] {
+            hands.operate(act, target).await;
+        }
+        hands.order_strictly("q", true).await;
+        hands.operate("resume_rail", "c").await;
+        assert_eq!(scalar::<String>(&mut hands.executor, stopped).await, "{a,b} {p}");
+        hands.operate("reinstate_participant", "p").await;
+        assert_eq!(scalar::<String>(&mut hands.executor, stopped).await, "{a,b} {}");
+    }
+
     async fn on_a_rail_that_keeps_marks_only_a_marked_zombie_is_unsettled(db: Db) {
         let mut hands = Hands::of(&db).await;
         hands.keep_marks("mock").await;
@@ -120,6 +152,38 @@ on_each_postgres! {
         assert_eq!(hands.count("payment_outbox_pending where not unsettled").await, 1);
     }
 
+    async fn a_hint_brings_a_scheduled_question_forward_and_touches_nothing_else(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        let later = |unsettled| Answer { delay_seconds: Some(600.0), unsettled: Some(unsettled), ..Answer::retry("LATER") };
+        let mut waiting = Vec::new();
+        for (key, unsettled) in [("asked", true), ("unsent", false)] {
+            hands.enqueue("p", key).await;
+            let lease = hands.claim_one().await;
+            hands.complete(&lease, &later(unsettled)).await.expect("it is held");
+            waiting.push(lease.outbox_id);
+        }
+        let fresh = hands.enqueue("p", "fresh").await;
+        let hint = |rail: &str, id: Uuid| format!("select symphony.hint_payment('{rail}', '{id}')");
+        for (rail, id) in [("mock", waiting[1]), ("mock", fresh), ("another", waiting[0]), ("mock", Uuid::nil())] {
+            assert!(!scalar::<bool>(&mut hands.executor, &hint(rail, id)).await, "{rail} {id}");
+        }
+        assert_eq!(hands.claim_one().await.outbox_id, fresh, "nothing else is due");
+        assert!(scalar::<bool>(&mut hands.executor, &hint("mock", waiting[0])).await);
+        assert!(!scalar::<bool>(&mut hands.executor, &hint("mock", waiting[0])).await, "it is due already");
+        let lease = hands.claim_one().await;
+        assert_eq!((lease.outbox_id, lease.unsettled), (waiting[0], true));
+        assert!(!scalar::<bool>(&mut hands.executor, &hint("mock", waiting[0])).await, "it is being called about");
+        assert_eq!(hands.count("payment_outbox_attempts").await, 2, "a hint is no attempt");
+        let mut heard = 1;
+        hands.complete(&lease, &later(true)).await.expect("it is held");
+        while scalar::<bool>(&mut hands.executor, &hint("mock", waiting[0])).await {
+            let lease = hands.claim_one().await;
+            hands.complete(&lease, &later(true)).await.expect("it is held");
+            heard += 1;
+        }
+        assert_eq!(heard, 9, "however many come, half of the attempts are left to the schedule");
+    }
+
     async fn leases_are_not_touched_by_arrays_of_different_lengths(db: Db) {
         let mut hands = Hands::of(&db).await;
         for call in [
@@ -130,6 +194,7 @@ on_each_postgres! {
             "release_outbox_leases('w', array[gen_random_uuid()], '{}')",
             "release_outbox_leases('w', null, array[gen_random_uuid()])",
             "mark_handed_over('w', array[gen_random_uuid()], '{}')",
+            "hint_payment(null, gen_random_uuid())",
             "mark_handed_over(null, array[gen_random_uuid()], array[gen_random_uuid()])",
         ] {
             assert_eq!(refusal(try_run(&mut hands.executor, &format!("select symphony.{call}")).await), "22023", "{call}");

@@ -50,6 +50,50 @@ on_each_postgres! {
         assert_eq!(refusal(try_run(&mut hands.operator, &reissue(heard, "m", "ops", "why")).await), "P7008", "a late success");
     }
 
+    async fn a_success_heard_after_the_finding_that_there_was_none_opens_the_case_again(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        for money_moved in [None, Some("no")] {
+            let key = format!("{money_moved:?}");
+            let id = failed(&mut hands, &key, money_moved).await;
+            if money_moved.is_some() {
+                hear_success(&mut hands, id).await;
+            }
+            assert_eq!(reviews(&mut hands, id).await.len(), 1, "{key}");
+            run(&mut hands.operator, &resolve(id, "no")).await;
+            assert_eq!(reviews(&mut hands, id).await, Vec::<String>::new(), "{key}: who found it knew what had been heard");
+            assert_eq!(refusal(try_run(&mut hands.operator, &resolve(id, "yes")).await), "P7008", "{key}: a finding stands");
+
+            hear_success(&mut hands, id).await;
+            assert_eq!(reviews(&mut hands, id).await, ["LATE_SUCCESS"], "{key}");
+            let again = reissue(id, &format!("again {key}"), "ops", "why");
+            assert_eq!(refusal(try_run(&mut hands.operator, &again).await), "P7008", "{key}");
+            run(&mut hands.operator, &resolve(id, "yes")).await;
+            hear_success(&mut hands, id).await;
+            assert_eq!(reviews(&mut hands, id).await, Vec::<String>::new(), "{key}: it agrees with the finding");
+            assert_eq!(refusal(try_run(&mut hands.operator, &resolve(id, "no")).await), "P7008", "{key}");
+            let findings = format!("payment_timeline where outbox_id = '{id}' and event = 'RESOLVED'");
+            assert_eq!(hands.count(&findings).await, 2, "{key}: both are kept");
+        }
+    }
+
+    async fn a_payment_of_an_adapter_that_lied_is_looked_at_at_once_and_until_it_is_settled(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        let id = hands.enqueue("p", "k").await;
+        for code in ["ADAPTER_LIED", "QUERY_FAILED"] {
+            let lease = hands.claim_one().await;
+            hands.complete(&lease, &Answer { unsettled: Some(true), ..Answer::retry(code) }).await.expect("it is held");
+            assert_eq!(reviews(&mut hands, id).await, ["ADAPTER_LIED"], "after {code}");
+        }
+        let lease = hands.claim_one().await;
+        hands.complete(&lease, &Answer::new("DISPATCHED")).await.expect("it is held");
+        assert_eq!(reviews(&mut hands, id).await, Vec::<String>::new(), "the rail settled it");
+
+        let last = hands.enqueue("p", "cannot be asked about").await;
+        let lease = hands.claim_one().await;
+        hands.complete(&lease, &Answer { error_code: Some("ADAPTER_LIED"), ..Answer::new("FAILED") }).await.expect("it is held");
+        assert_eq!(reviews(&mut hands, last).await, ["ADAPTER_LIED"]);
+    }
+
     async fn an_act_without_a_name_or_a_reason_is_refused(db: Db) {
         let mut hands = Hands::of(&db).await;
         let failed = failed(&mut hands, "k1", Some("no")).await;
@@ -78,6 +122,24 @@ fn reissue(predecessor: Uuid, key: &str, by: &str, why: &str) -> String {
     format!(
         "select outbox_id from symphony.reissue_payment('{predecessor}', '{key}', '{key}', '{by}', '{why}')"
     )
+}
+
+fn resolve(id: Uuid, money_moved: &str) -> String {
+    format!("select symphony.resolve_payment('{id}', '{money_moved}', 'ops', 'why', 'statement')")
+}
+
+/// A holder that lost its lease learns that the rail paid.
+async fn hear_success(hands: &mut Hands, id: Uuid) {
+    let late = format!(
+        "select symphony.record_late_answer('{id}', gen_random_uuid(), 'w', 'DISPATCHED', null, null, null, null, 1, 'yes')"
+    );
+    run(&mut hands.executor, &late).await;
+}
+
+/// Why a person has to look at it.
+async fn reviews(hands: &mut Hands, id: Uuid) -> Vec<String> {
+    let sql = format!("select reason from symphony.payments_needing_review where outbox_id = '{id}'");
+    column(&mut hands.owner, &sql).await
 }
 
 /// A payment of `p` that ended as FAILED.

@@ -146,3 +146,29 @@ async fn a_new_adapter_builds_and_passes_and_can_be_signed() {
     );
     assert_eq!(run(&["plugin", "key", "--out", "key.pem"]).0, Some(1), "a key is never overwritten");
 }
+
+/// By the project's own rail files and recorded exchanges.
+#[tokio::test]
+async fn the_adapters_that_come_with_the_host_keep_the_contract_and_are_small() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for name in ["mtn", "airtel", "bank"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let component = folder.path().join(format!("{name}.wasm"));
+        let bytes = railhost::builtin::component(name).expect("it is built in");
+        assert!(bytes.len() <= 300_000, "{name} has {} bytes", bytes.len());
+        fs::write(&component, bytes).expect("written");
+        let definition =
+            Definition::load(&root.join(format!("config/rails/{name}.toml"))).expect("a sound file");
+        let cases = Case::load_all(&root.join(format!("plugins/{name}/exchanges"))).expect("sound cases");
+        assert!(cases.len() >= 10);
+        let sandbox =
+            Sandbox::new(&folder.path().join("compiled"), Options { calls_max: 4, ..Options::default() })
+                .expect("a sandbox");
+        let report = conformance::run(sandbox, &component, Some(definition), cases).await.expect("it loads");
+        assert_eq!(failed(&report), [""; 0], "{name}:\n{report}");
+        assert!(
+            report.findings.iter().all(|finding| finding.verdict == Verdict::Passed),
+            "{name}:\n{report}"
+        );
+    }
+}

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use harness::host::{HOUR, Host, configure, count, enqueue, pay, until, until_all_have_a_verdict};
+use harness::sql::run;
 use harness::{Role, on_each_postgres, railhost};
 use railhost::observe::{self, Health, Metrics};
-use railhost::outbox::Database;
+use railhost::outbox::{Database, Role as Login};
 use railhost::relayer::Options;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 /// A page, head and all.
 async fn get(address: SocketAddr, path: &str) -> String {
@@ -32,8 +34,23 @@ on_each_postgres! {
             until_all_have_a_verdict(&db).await;
         }
         assert_eq!(count(&db, "payment_outbox_attempts where state = 'DISPATCHED'").await, 3, "replays are no payments");
+        assert!(host.metric("notify_wakeups_total") >= 1.0 && host.metric("claim_batches_total") >= 3.0);
         host.drain().await;
         assert_eq!(count(&db, "relay_hosts").await, 0);
+    }
+
+    async fn any_number_of_bells_is_one(db: Db) {
+        let host = Host::start(&db, Options { poll: Duration::from_millis(300), ..Options::default() }).await;
+        until(&db, "relay_hosts where asleep", |rows| rows == 1).await;
+        let mut owner = db.connect(Role::Superuser).await;
+        run(&mut owner, "select pg_notify('outbox_pending', n::text) from generate_series(1, 500) as n").await;
+        host.until_metric("notify_wakeups_total", |bells| bells > 0.0).await;
+        // It looks without a bell only when none is left.
+        let polled = host.metric("poll_wakeups_total");
+        host.until_metric("poll_wakeups_total", |polls| polls >= polled + 2.0).await;
+        let bells = host.metric("notify_wakeups_total");
+        assert!(bells < 50.0, "{bells} looks for bells that rang at once");
+        host.drain().await;
     }
 
     async fn its_pages_say_what_it_did_and_whether_it_is_ready(db: Db) {
@@ -41,7 +58,8 @@ on_each_postgres! {
         let host = Host::start(&db, Options::default()).await;
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let health = Health { database: db.database(), metrics: host.metrics.clone() };
+        let (stop, draining) = watch::channel(false);
+        let health = Health { database: db.database(), metrics: host.metrics.clone(), draining };
         let pages = tokio::spawn(observe::serve(listener, health));
         enqueue(&db, &[pay("1.00"), pay("1.13"), pay("1.17"), json!({})]).await;
         until_all_have_a_verdict(&db).await;
@@ -63,22 +81,31 @@ on_each_postgres! {
         assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200"));
         assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 200"));
         assert!(get(address, "/else").await.starts_with("HTTP/1.1 404"));
+        stop.send_replace(true);
+        let page = get(address, "/readyz").await;
+        assert!(page.starts_with("HTTP/1.1 503") && page.contains("draining"), "{page}");
         pages.abort();
 
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("an address");
         let nowhere = "postgres://nobody@127.0.0.1:1/none".parse().expect("a URL");
-        let health = Health { database: Database::new(nowhere), metrics: Arc::new(Metrics::new().expect("metrics")) };
-        let pages = tokio::spawn(observe::serve(listener, health));
-        assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 503"));
-        assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200"), "the process lives all the same");
-        pages.abort();
+        let stranger = db.options(Role::Superuser).username("no_such_login");
+        for database in [Database::new(nowhere), db.database().with_login(Login::Executor, stranger)] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let address = listener.local_addr().expect("an address");
+            let (_stop, draining) = watch::channel(false);
+            let health = Health { database, metrics: Arc::new(Metrics::new().expect("metrics")), draining };
+            let pages = tokio::spawn(observe::serve(listener, health));
+            assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 503"));
+            assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200"), "the process lives all the same");
+            pages.abort();
+        }
     }
 
     async fn a_poll_alone_drives_it(db: Db) {
         let host = Host::start(&db, Options { listen: false, poll: Duration::from_millis(100), ..Options::default() }).await;
         enqueue(&db, &[pay("1.00"), pay("2.00")]).await;
         until_all_have_a_verdict(&db).await;
+        host.until_metric("poll_wakeups_total", |polls| polls > 0.0).await;
+        assert_eq!(host.metric("notify_wakeups_total"), 0.0);
         host.drain().await;
     }
 
@@ -127,7 +154,7 @@ on_each_postgres! {
 }
 
 #[test]
-fn the_demo_kills_a_host_and_proves_that_nothing_was_lost() {
+fn the_demo_kills_a_host_and_the_rails_ledgers_agree_with_the_books() {
     let folder = tempfile::tempdir().expect("a folder");
     let demo =
         railhost().current_dir(folder.path()).args(["demo", "--payments", "1000"]).output().expect("it runs");
@@ -144,6 +171,14 @@ fn the_demo_kills_a_host_and_proves_that_nothing_was_lost() {
         number("dispatched") + number("failed, no money moved") + number("failed, for a person to look at"),
         1000
     );
+    for rail in ["demo-mtn", "demo-airtel", "demo-bank", "together"] {
+        let line =
+            said.lines().find_map(|line| line.strip_prefix(rail)).unwrap_or_else(|| panic!("{rail}: {said}"));
+        let numbers: Vec<u32> = line.split_whitespace().map(|word| word.parse().expect("a number")).collect();
+        let [requests, spoilt, paid, lost, doubled, disagreed] = numbers[..] else { panic!("{line}") };
+        assert!(requests > paid && spoilt > 0 && paid > 200, "{said}");
+        assert_eq!((lost, doubled, disagreed), (0, 0, 0), "{said}");
+    }
     assert!(remarks.contains("killed with SIGKILL"), "{remarks}");
     assert!(!folder.path().join(".railhost/demo").exists(), "it cleans up after itself");
 }

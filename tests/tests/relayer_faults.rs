@@ -3,25 +3,29 @@
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use harness::host::{
     Host, Process, RAIL, configure, count, enqueue, enqueue_as, most_claims_within_a_second, number, pay,
-    until, until_all_have_a_verdict,
+    until, until_all_have_a_verdict, until_number,
 };
+use harness::sql::run;
 use harness::tool::tool;
 use harness::{Db, Pg, Role, on_each_postgres};
 use railhost::embedded::{self, Server};
+use railhost::faults::{CRASH_AT, CrashPoint};
 use railhost::outbox::enqueue::{Ingest, NewPayment};
 use railhost::outbox::lease::Executor;
+use railhost::outbox::operate::{Operator, RailFacts, Reason};
 use railhost::outbox::{Database, Role as Login};
 use railhost::rail::{self, Sandbox};
 use railhost::relayer::Options;
 use rustix::process::Signal;
 use serde_json::Value;
+use sqlx::Connection;
 use sqlx::postgres::PgConnectOptions;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
@@ -33,11 +37,8 @@ async fn the_payments_of_a_killed_host_move_again_and_none_is_lost_or_doubled() 
     enqueue(&db, &vec![pay("1.50"); 600]).await;
     let first = Process::start(&db);
     until(&db, "payment_outbox_attempts where state = 'DISPATCHED'", |rows| rows > 0).await;
+    hold_still_with_leases(&db, &first).await;
     assert_eq!(first.end(Signal::KILL), None);
-    assert!(
-        count(&db, "payment_outbox_pending where claimed_by is not null").await > 0,
-        "it died holding some"
-    );
 
     let second = Process::start(&db);
     until_all_have_a_verdict(&db).await;
@@ -45,6 +46,20 @@ async fn the_payments_of_a_killed_host_move_again_and_none_is_lost_or_doubled() 
     assert_eq!(count(&db, "payment_outbox_attempts where state = 'DISPATCHED'").await, 600);
     assert_eq!(second.end(Signal::TERM), Some(0));
     assert_eq!(count(&db, "sequence_gaps").await, 0);
+}
+
+/// Stops a host at a moment at which it holds leases: between two batches it holds none.
+async fn hold_still_with_leases(db: &Db, host: &Process) {
+    loop {
+        host.send(Signal::STOP);
+        // What was on its way to the database arrives.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        if count(db, "payment_outbox_pending where claimed_by is not null").await > 0 {
+            return;
+        }
+        host.send(Signal::CONT);
+        tokio::time::sleep(Duration::from_millis(70)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -57,6 +72,127 @@ async fn a_host_that_is_told_to_stop_under_load_leaves_no_lease_behind() {
     assert_eq!(count(&db, "payment_outbox_pending where claimed_by is not null").await, 0);
     assert!(count(&db, "payment_outbox_pending").await > 0, "there was more to do");
     assert_eq!(count(&db, "payment_outbox_attempts where state = 'ZOMBIE_REQUEUE'").await, 0);
+}
+
+/// With calls that take longer than a test does, and leases that only the database's clock ends.
+fn patient(otherwise: &str) -> String {
+    RAIL.replace("call_ms = 1000", "call_ms = 20000")
+        .replace("lease_seconds = 9", "lease_seconds = 30")
+        .replace("otherwise: settled", otherwise)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_signal_ends_a_host_at_once_and_the_next_one_asks_what_became_of_its_payments() {
+    let db = Db::fresh(Pg::V18).await;
+    configure(&db, None).await;
+    let rail = patient("otherwise: delay 15000 settled, not-found, settled");
+    enqueue(&db, &vec![pay("1.00"); 20]).await;
+    let first = Process::with(&db, &rail, "", &[]);
+    until(&db, "payment_outbox_pending where claimed_by is not null", |rows| rows == 20).await;
+    // What has not begun by now is handed back, and is sent by the next one.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    // Two of one kind could arrive as one.
+    first.send(Signal::TERM);
+    assert_eq!(first.end(Signal::INT), Some(130));
+    let held = count(&db, "payment_outbox_pending where claimed_by is not null").await;
+    assert!(held > 0, "it did not wait for its calls");
+    assert_eq!(count(&db, "payment_outbox_pending").await, 20);
+    assert_eq!(count(&db, "payment_outbox_attempts").await, 0);
+
+    db.move_clock("1 minute").await;
+    let second = Host::with_rails(&db, &[("mock", &rail)], Options::default()).await;
+    until_all_have_a_verdict(&db).await;
+    let asked = number(
+        &db,
+        "select count(*)
+           from (select array_agg(state || coalesce(' ' || error_code, '') order by attempt_no) as attempts
+                   from symphony.payment_outbox_attempts
+                  group by outbox_id) as payments
+          where attempts = array['ZOMBIE_REQUEUE LEASE_EXPIRED', 'RETRYABLE NOT_FOUND', 'DISPATCHED']",
+    )
+    .await;
+    assert_eq!(asked, held, "a request to pay would have found something");
+    assert_eq!(count(&db, "payment_outbox_attempts where state = 'DISPATCHED'").await, 20);
+    assert_eq!(count(&db, "sequence_gaps").await, 0);
+    assert_eq!(second.metric("reaper_requeues_total"), held as f64);
+    assert_eq!(second.metric("zombie_recovery_seconds_count"), held as f64);
+    second.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_comes_after_its_lease_is_kept_and_counted() {
+    let db = Db::fresh(Pg::V18).await;
+    let rail = patient("otherwise: delay 3000 settled");
+    enqueue(&db, &vec![pay("1.00"); 5]).await;
+    let host = Host::with_rails(&db, &[("mock", &rail)], Options::default()).await;
+    until(&db, "payment_outbox_pending where claimed_by is not null", |rows| rows == 5).await;
+    db.move_clock("1 minute").await;
+    host.until_metric("late_answers_total", |answers| answers == 5.0).await;
+    assert_eq!(host.metric("lease_lost_total"), 5.0);
+    until_all_have_a_verdict(&db).await;
+    host.drain().await;
+    assert_eq!(count(&db, "payment_outbox_late_answers where state = 'DISPATCHED'").await, 5);
+    assert_eq!(count(&db, "payment_outbox_attempts where state = 'DISPATCHED'").await, 5, "each once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_dead_host_marked_goes_to_a_person_and_the_rest_is_sent() {
+    let db = Db::fresh(Pg::V18).await;
+    let rail = RAIL
+        .replace("idempotent = true", "idempotent = false")
+        .replace("hand_over_marks = false", "hand_over_marks = true\nstatus_query = false");
+    let facts = RailFacts {
+        rail_type: "mock".to_owned(),
+        deduplicates: false,
+        hand_over_marks: true,
+        sla_seconds: None,
+        rate: None,
+    };
+    let reason = Reason { by: "test".to_owned(), why: "test".to_owned() };
+    Operator::new(&db.database()).configure_rail(&facts, &reason).await.expect("configured");
+    let mut marks = Vec::new();
+    for (name, place, clock) in [
+        ("before", CrashPoint::ClaimCommitted, "1 minute"),
+        ("after", CrashPoint::MarkCommitted, "2 minutes"),
+    ] {
+        enqueue_as(&db, name, "mock", &vec![pay("1.00"); 10]).await;
+        let place = format!("{place:?}:1");
+        let environment = [("RAILHOST_LOG", "warn"), (CRASH_AT, place.as_str())];
+        let (status, said) = Process::with(&db, &rail, "", &environment).wait_and_hear();
+        assert_eq!(status.signal(), Some(Signal::ABORT.as_raw()), "{said}");
+        assert_eq!(count(&db, "payment_outbox_pending where claimed_by is not null").await, 10);
+        marks.push(count(&db, "payment_outbox_pending where handed_over_at is not null").await);
+        db.move_clock(clock).await;
+        let next = Host::with_rails(&db, &[("mock", &rail)], Options::default()).await;
+        until_all_have_a_verdict(&db).await;
+        next.drain().await;
+    }
+    assert!(marks[0] == 0 && marks[1] > 0, "{marks:?}");
+    assert_eq!(count(&db, "payment_outbox_attempts where state = 'ZOMBIE_REQUEUE'").await, 20);
+    assert_eq!(count(&db, "payment_outbox_attempts where state = 'DISPATCHED'").await, 20 - marks[1]);
+    let open = "payment_outbox_attempts where state = 'FAILED' and error_code = 'OUTCOME_UNKNOWN'";
+    assert_eq!(count(&db, open).await, marks[1]);
+    assert_eq!(count(&db, "payments_needing_review").await, marks[1]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_that_is_stuck_does_not_hold_up_the_others() {
+    let db = Db::fresh(Pg::V18).await;
+    let rail = patient("otherwise: settled").replace("delay 800 settled", "delay 3000 settled");
+    let host = Host::with_rails(&db, &[("mock", &rail)], Options::default()).await;
+    enqueue_as(&db, "stuck", "mock", &[pay("1.80")]).await;
+    until(&db, "payment_outbox_pending where claimed_by is not null", |rows| rows == 1).await;
+    let mut owner = db.connect(Role::Superuser).await;
+    let mut lock = owner.begin().await.expect("begun");
+    run(&mut *lock, "select outbox_id from symphony.payment_outbox_pending for update").await;
+    let waits = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+    until_number(&db, waits, |waiting| waiting > 0).await;
+    enqueue_as(&db, "other", "mock", &vec![pay("1.00"); 10]).await;
+    until(&db, "payment_outbox_attempts where state = 'DISPATCHED'", |rows| rows == 10).await;
+    lock.rollback().await.expect("let go");
+    until_all_have_a_verdict(&db).await;
+    host.drain().await;
+    assert_eq!(count(&db, "payment_outbox_attempts where state = 'DISPATCHED'").await, 11);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

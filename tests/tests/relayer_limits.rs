@@ -197,22 +197,33 @@ async fn what_may_have_left_is_asked_about_while_the_breaker_is_open() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_queue_does_not_keep_payments_that_may_have_left_from_being_asked_about() {
     let db = Db::fresh(Pg::V18).await;
-    // The question falls due when the queue is there already.
-    let rail = RAIL.replace("[pace]", "[pace]\nconcurrency = 4").replace(
+    // The questions fall due when the queue is there already.
+    let rail = RAIL.replace("[pace]", "[pace]\nconcurrency = 4\nbreaker = { calls_min = 10000 }").replace(
         "query = { base_ms = 10, factor = 1, cap_ms = 10 }",
         "query = { base_ms = 3000, factor = 1, cap_ms = 3000 }",
     );
-    enqueue_as(&db, "asked", "mock", &[pay("1.17")]).await;
+    enqueue_as(&db, "asked", "mock", &vec![pay("1.17"); 60]).await;
     let host = Host::with_rails(&db, &[("mock", &rail)], quick()).await;
-    until(&db, "payment_outbox_attempts where error_code = 'OUTCOME_UNKNOWN'", |rows| rows == 1).await;
-    // It stands before the question, by the order of the claim.
+    until(&db, "payment_outbox_attempts where error_code = 'OUTCOME_UNKNOWN'", |rows| rows == 60).await;
+    // It stands before the questions, by the order of the claim.
     enqueue_as(&db, "queue", "mock", &vec![pay("1.50"); 400]).await;
     until(&db, "payment_outbox_pending where instruction_id like 'asked-%'", |rows| rows == 0).await;
     assert!(
         count(&db, "payment_outbox_pending where instruction_id like 'queue-%'").await > 100,
-        "it was asked about long before the queue was done"
+        "all were asked about long before the queue was done"
     );
     drop(host);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_sleeps_beside_an_open_breaker() {
+    let db = Db::fresh(Pg::V18).await;
+    let rail = RAIL.replace("reconcile_seconds = 0", "reconcile_seconds = 0\nbreaker = { open_ms = 600000 }");
+    let host = Host::with_rails(&db, &[("mock", &rail), ("other", RAIL)], quick()).await;
+    enqueue(&db, &[pay("1.37")]).await;
+    until(&db, "payment_outbox_attempts where error_code = 'ON_HOLD'", |rows| rows == 1).await;
+    until(&db, "relay_hosts where asleep", |rows| rows == 1).await;
+    host.drain().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -356,4 +367,45 @@ async fn a_huge_backlog_of_one_participant_does_not_shut_out_the_others() {
         assert!(huge <= 60, "{huge} of the huge one went before the ten of the others");
     }
     drop(host);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_leased_and_waits_for_its_turn_goes_back_when_a_person_stops_it() {
+    let (who, reason) = ("p-1", Reason { by: "test".to_owned(), why: "test".to_owned() });
+    for suspended in [false, true] {
+        let db = Db::fresh(Pg::V18).await;
+        // The database knows no rate: all are leased at once, and leave one by one.
+        let rail = format!("{RAIL}\n[rate]\nper_second = 10\nburst = 1\n");
+        enqueue(&db, &vec![pay("1.00"); 60]).await;
+        let host = Host::with_rails(&db, &[("mock", &rail)], quick()).await;
+        until(&db, "payment_outbox_attempts", |rows| rows > 0).await;
+        let operator = Operator::new(&db.database());
+        let stopped = match suspended {
+            true => {
+                operator.suspend_participant(who, &reason).await.expect("suspended");
+                format!("participant_id = '{who}'")
+            }
+            false => {
+                operator.pause_rail("mock", &reason).await.expect("paused");
+                "rail_type = 'mock'".to_owned()
+            }
+        };
+        until(&db, &format!("payment_outbox_pending where {stopped} and lease_token is not null"), |rows| {
+            rows == 0
+        })
+        .await;
+        let open = format!("payment_outbox_pending where {stopped}");
+        let left = count(&db, &open).await;
+        assert!(left > 0, "all of them had left before");
+        assert_eq!(
+            count(&db, &format!("payment_outbox_attempts where {stopped} and state <> 'DISPATCHED'")).await,
+            0
+        );
+        match suspended {
+            true => operator.reinstate_participant(who, &reason).await.expect("reinstated"),
+            false => operator.resume_rail("mock", &reason).await.expect("resumed"),
+        }
+        until(&db, &open, |rows| rows == 0).await;
+        drop(host);
+    }
 }

@@ -89,7 +89,13 @@ on_each_postgres! {
         assert_eq!(hands.count("payments_needing_review where reason = 'LATE_SUCCESS'").await, 1, "a case is open");
         let part = partition_of(&mut hands, id).await;
         months_ahead(&db, &mut hands).await;
-        assert_eq!(refusal(try_run(&mut hands.owner, &format!("select symphony.copy_verdicts('{part}', 7)")).await), "P7009");
+        let copy = format!("select symphony.copy_verdicts('{part}', 7)");
+        assert_eq!(refusal(try_run(&mut hands.owner, &copy).await), "P7009");
+        run(&mut hands.operator, &format!("select symphony.resolve_payment('{id}', 'no', 'tester', 'a test', 'statement')")).await;
+        run(&mut hands.executor, &late).await;
+        assert_eq!(refusal(try_run(&mut hands.owner, &copy).await), "P7009", "and again after it was found to be none");
+        run(&mut hands.operator, &format!("select symphony.resolve_payment('{id}', 'yes', 'tester', 'a test', 'statement')")).await;
+        run(&mut hands.owner, &copy).await;
     }
 
     async fn an_export_must_be_whole_and_have_its_digest(db: Db) {

@@ -17,6 +17,7 @@ fn may_call(role: Role) -> Vec<&'static str> {
             "create_attempt_partitions",
             "extend_outbox_leases",
             "mark_handed_over",
+            "hint_payment",
             "next_due_at",
             "reconcile_parking",
             "record_late_answer",
@@ -24,6 +25,7 @@ fn may_call(role: Role) -> Vec<&'static str> {
             "repair_expired_leases",
             "report_host",
             "retire_host",
+            "stopped",
         ],
         Role::Operator => &[
             "configure_rail",
@@ -36,7 +38,8 @@ fn may_call(role: Role) -> Vec<&'static str> {
             "set_strict_order",
             "suspend_participant",
         ],
-        Role::Readonly | Role::Auditor => &[],
+        Role::Readonly => &["count_queue"],
+        Role::Auditor => &[],
         Role::Superuser => unreachable!("not a runtime role"),
     };
     [own, &CLOCK_AND_IDS].concat()

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use harness::sql::scalar;
 use harness::{Db, Role, on_each_postgres};
 use railhost::outbox::Error;
 use railhost::outbox::complete::{Completion, MoneyMoved, Outcome, State};
 use railhost::outbox::enqueue::{Ingest, NewPayment};
-use railhost::outbox::lease::{Executor, Lease};
+use railhost::outbox::lease::{Executor, Lease, Repaired, Stopped};
+use railhost::outbox::operate::{Operator, Reason};
 use railhost::outbox::read::Reader;
 use railhost::outbox::wake::{Bell, Doorbell};
 use serde_json::{Value, json};
+use sqlx::Connection;
 
 fn payments(count: usize) -> Vec<NewPayment> {
     (0..count)
@@ -115,6 +118,73 @@ on_each_postgres! {
         assert!(executor.complete(&completion).await.is_ok());
         let again = executor.complete(&completion).await.expect("recognised");
         assert!(again.repeated);
+    }
+
+    async fn what_repair_ended_says_over_which_rail_and_how(db: Db) {
+        let (executor, leases) = leased(&db, 1).await;
+        db.move_clock("46 seconds").await;
+        let ended = Repaired {
+            outbox_id: leases[0].outbox_id,
+            attempt_no: 1,
+            state: "ZOMBIE_REQUEUE".to_owned(),
+            rail_type: "mock".to_owned(),
+        };
+        assert_eq!(executor.repair(10).await.expect("repaired"), [ended]);
+    }
+
+    async fn a_host_learns_what_a_person_stopped(db: Db) {
+        let executor = Executor::new(&db.database(), "worker-1", 1);
+        assert_eq!(executor.stopped().await.expect("read"), Stopped::default());
+        let operator = Operator::new(&db.database());
+        let reason = Reason { by: "tester".to_owned(), why: "a test".to_owned() };
+        operator.pause_rail("mock", &reason).await.expect("paused");
+        operator.suspend_participant("participant-1", &reason).await.expect("suspended");
+        let stopped = Stopped { rails: vec!["mock".to_owned()], participants: vec!["participant-1".to_owned()] };
+        assert_eq!(executor.stopped().await.expect("read"), stopped);
+    }
+
+    async fn a_host_counts_the_queue_as_its_status_says_and_reads_no_success_for_it(db: Db) {
+        let (executor, leases) = leased(&db, 20).await;
+        let mut completions = dispatched(&leases[..12]);
+        completions[0].outcome = Outcome { money_moved: Some(MoneyMoved::No), ..Outcome::new(State::Failed) };
+        executor.complete_batch(&completions).await.expect("answered");
+        let again = Outcome {
+            unsettled: Some(true),
+            retry_delay_seconds: Some(0.0),
+            ..Outcome::new(State::Retryable)
+        };
+        executor.complete(&Completion { held: leases[12].held(), outcome: again }).await.expect("it is held");
+        let elsewhere = NewPayment { rail_type: "elsewhere".to_owned(), ..payments(21).remove(20) };
+        Ingest::new(&db.database(), 1).enqueue(&elsewhere).await.expect("enqueued");
+
+        let reader = Reader::new(&db.database());
+        let (counts, status) = (reader.queue().await.expect("counted"), reader.status().await.expect("read"));
+        assert_eq!((counts.len(), status.len()), (3, 3), "two rails and the total: {counts:?}");
+        for expected in &status {
+            let found = counts.iter().find(|count| count.rail_type == expected.rail_type).expect("it is counted");
+            assert_eq!(
+                (found.pending, found.leased_count, found.expired_lease_count),
+                (expected.pending, expected.leased_count, expected.expired_lease_count)
+            );
+            for (found, expected) in [
+                (found.oldest_pending_age_seconds, expected.oldest_pending_age_seconds),
+                (found.longest_wait_seconds, expected.longest_wait_seconds),
+            ] {
+                let apart = found.zip(expected).map(|(found, expected)| (found - expected).abs());
+                assert!(apart.is_some_and(|seconds| seconds < 10.0), "{found:?} and {expected:?}");
+            }
+            let dead_letters = expected.rail_type.is_none().then_some(expected.dead_letters);
+            assert_eq!(found.dead_letters, dead_letters);
+        }
+
+        let mut owner = db.connect(Role::Superuser).await;
+        let mut open = owner.begin().await.expect("a transaction");
+        let read = "select sum(seq_tup_read + idx_tup_fetch)::bigint from pg_stat_xact_user_tables
+                     where relname like 'payment_outbox_attempts_2%'";
+        let before: i64 = scalar(&mut *open, read).await;
+        scalar::<i64>(&mut *open, "select count(*) from symphony.count_queue()").await;
+        let of_history = scalar::<i64>(&mut *open, read).await - before;
+        assert!(of_history <= 1, "{of_history} rows were read to count one dead letter");
     }
 
     async fn the_doorbell_rings_for_a_sleeper_and_says_when_it_may_have_missed_a_bell(db: Db) {

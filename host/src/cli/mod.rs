@@ -1,5 +1,6 @@
 //! The command line: what a person or a script asks, one file per kind of question.
 
+mod bench;
 mod check;
 mod demo;
 mod enqueue;
@@ -13,6 +14,7 @@ mod serve;
 mod session;
 mod settle;
 mod show;
+mod simulate;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -102,6 +104,10 @@ enum Command {
     Retention(retention::Run),
     /// Check configuration, adapters, database and schema without changing anything and without calling a rail.
     Check,
+    /// Play a rail on loopback, as badly as the real one, with a ledger of what it paid.
+    Simulate(simulate::Simulate),
+    /// Measure this host, its rivals and the limit side by side on a throwaway PostgreSQL.
+    Bench(bench::Bench),
     /// Write, inspect, test and sign rail adapters.
     #[command(subcommand)]
     Plugin(plugin::Plugin),
@@ -128,6 +134,12 @@ const CONFIG_DEFAULT: &str = "config/development.toml";
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let asked_for = arguments.config.is_some();
     let file = arguments.config.unwrap_or_else(|| CONFIG_DEFAULT.into());
+    if let Command::Simulate(simulate) = arguments.command {
+        return simulate.run().await;
+    }
+    if let Command::Bench(bench) = arguments.command {
+        return bench.run().await;
+    }
     let config = Config::load(&file, asked_for)?;
     if let Command::Plugin(plugin) = arguments.command {
         return plugin.run(&config, arguments.json).await;
@@ -163,7 +175,9 @@ impl Session {
             Command::Resolve(resolve) => resolve.run(self).await,
             Command::Retention(retention) => retention.run(self).await,
             Command::Check => check::run(self).await,
-            Command::Plugin(_) | Command::Serve(_) => unreachable!("it was answered before"),
+            Command::Bench(_) | Command::Plugin(_) | Command::Serve(_) | Command::Simulate(_) => {
+                unreachable!("it was answered before")
+            }
         }
     }
 }

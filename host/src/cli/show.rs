@@ -2,6 +2,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use railhost::outbox::read::{Reader, Status};
+use railhost::payment::{KeyForm, RailKey};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -134,9 +135,12 @@ impl Timeline {
             None => Vec::new(),
         };
         if session.json {
-            println!("{}", json!({ "outbox_id": found, "events": events }));
+            let key = found.map(|id| RailKey::of(id).form(KeyForm::Hex));
+            println!("{}", json!({ "outbox_id": found, "key": key, "events": events }));
         } else if let (Some(outbox_id), false) = (found, events.is_empty()) {
+            let key = RailKey::of(outbox_id);
             println!("Payment {outbox_id} (times in UTC)");
+            println!("Key at the rail: {}, or as a UUID {}", key.form(KeyForm::Hex), key.form(KeyForm::Uuid));
             for event in &events {
                 println!("{}  {:<14}  {}", event.at.format("%F %T%.3f"), event.event, event.detail);
             }

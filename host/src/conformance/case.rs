@@ -137,30 +137,30 @@ impl Case {
         let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
         let mut case: Self = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
         case.name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-        Self::read(case.payment.clone()).map_err(|problem| wrong(format!("payment: {problem}")))?;
+        Self::read(&case.payment).map_err(|problem| wrong(format!("payment: {problem}")))?;
         Ok(case)
     }
 
     pub(super) fn instruction(&self) -> Arc<Instruction> {
-        Arc::new(Self::read(self.payment.clone()).expect("it was read when the case was loaded"))
+        Arc::new(Self::read(&self.payment).expect("it was read when the case was loaded"))
     }
 
     /// The same case with another amount.
     pub(super) fn with_amount(&self, amount: &str) -> Option<Self> {
         let mut payment = self.payment.clone();
         payment.as_object_mut()?.insert("amount".to_owned(), amount.into());
-        Self::read(payment.clone()).ok()?;
+        Self::read(&payment).ok()?;
         Some(Self { payment, ..self.clone() })
     }
 
-    fn read(payment: Value) -> Result<Instruction, String> {
+    fn read(payment: &Value) -> Result<Instruction, String> {
         let origin = Origin {
             outbox_id: OUTBOX_ID,
             instruction_id: "conformance".to_owned(),
             participant_id: "conformance".to_owned(),
             sequence_id: 1,
         };
-        Instruction::read(origin, payment, 1).map_err(|violations| {
+        Instruction::read(origin, &payment.to_string(), 1).map_err(|violations| {
             violations
                 .iter()
                 .map(|violation| format!("{} {}", violation.field, violation.problem))

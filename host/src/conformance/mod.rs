@@ -60,8 +60,9 @@ pub async fn run(
 }
 
 impl Bench {
-    /// One call, with the rail played by `play`.
+    /// One call, with the rail played by `play`. An exchange stands for itself: it begins without a token.
     async fn call(&self, case: &Case, task: Task, play: Play) -> Attempt {
+        self.loaded.forget_sessions();
         self.replay.begin(play);
         self.loaded.call(&self.sandbox, task, case.instruction(), None).await
     }

@@ -7,7 +7,9 @@ use prometheus::{
     Registry, TextEncoder,
 };
 
-use crate::outbox::read::Status;
+use crate::callbacks::Hint;
+use crate::outbox::lease::Repaired;
+use crate::outbox::read::QueueCount;
 use crate::rail::CallError;
 
 /// All that a host counts. Label values come from configuration and from closed lists, never from a guest or a rail.
@@ -40,6 +42,7 @@ pub struct Metrics {
     oldest_pending_age_seconds: Gauge,
     longest_wait_seconds: Gauge,
     attempts_pending: IntCounterVec,
+    callbacks: IntCounterVec,
     expected: Mutex<BTreeSet<String>>,
 }
 
@@ -124,6 +127,11 @@ impl Metrics {
                 .seconds("oldest_pending_age_seconds", "Age of the oldest payment without a verdict.")?,
             longest_wait_seconds: in_registry
                 .seconds("longest_wait_seconds", "How long a payment has been due that no host took.")?,
+            callbacks: in_registry.counters(
+                "callbacks_total",
+                "Callbacks of rails, by what became of them.",
+                &["rail", "hint"],
+            )?,
             attempts_pending: in_registry.counters(
                 "attempts_pending_total",
                 "Attempts after which the rail has the payment and will say more.",
@@ -187,6 +195,30 @@ impl Metrics {
         self.attempts.with_label_values(&[rail, "ZOMBIE_REQUEUE"]).inc_by(leases);
     }
 
+    /// Leases that repair ended, of any host and over any rail.
+    pub(crate) fn repaired(&self, leases: &[Repaired]) {
+        self.reaper_requeues.inc_by(leases.len() as u64);
+        for lease in leases {
+            self.attempts.with_label_values(&[self.label(&lease.rail_type), lease.state.as_str()]).inc();
+            if lease.state != "ZOMBIE_REQUEUE" {
+                self.retry_depth.observe(f64::from(lease.attempt_no));
+            }
+        }
+    }
+
+    /// The rail's name is the caller's to choose.
+    pub(crate) fn called_back(&self, rail: &str, hint: Hint) {
+        self.callbacks.with_label_values(&[self.label(rail), hint.as_str()]).inc();
+    }
+
+    /// A rail that we do not serve is like any other: names are free text elsewhere, and labels must not grow with them.
+    fn label<'r>(&self, rail: &'r str) -> &'r str {
+        match self.expected.lock().unwrap_or_else(PoisonError::into_inner).contains(rail) {
+            true => rail,
+            false => "(other)",
+        }
+    }
+
     pub(crate) fn rate_limited(&self, rail: &str) {
         self.rate_limited.with_label_values(&[rail]).inc();
     }
@@ -196,20 +228,20 @@ impl Metrics {
     }
 
     /// What the database counts for all hosts together. Rails that this host does not serve are one.
-    pub fn queue(&self, status: &[Status]) {
+    pub fn queue(&self, counts: &[QueueCount]) {
         let expected = self.expected.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let depth = |rail: &str| status.iter().find(|found| found.rail_type.as_deref() == Some(rail));
+        let depth = |rail: &str| counts.iter().find(|found| found.rail_type.as_deref() == Some(rail));
         for rail in &expected {
             self.pending_depth.with_label_values(&[rail]).set(depth(rail).map_or(0, |found| found.pending));
         }
-        let strangers = status
+        let strangers = counts
             .iter()
             .filter(|found| found.rail_type.as_ref().is_some_and(|name| !expected.contains(name)));
         self.pending_depth.with_label_values(&["(other)"]).set(strangers.map(|found| found.pending).sum());
-        if let Some(total) = status.iter().find(|found| found.rail_type.is_none()) {
+        if let Some(total) = counts.iter().find(|found| found.rail_type.is_none()) {
             self.leased.set(total.leased_count);
             self.stuck.set(total.expired_lease_count);
-            self.dead_letters.set(total.dead_letters);
+            self.dead_letters.set(total.dead_letters.unwrap_or(0));
             self.oldest_pending_age_seconds.set(total.oldest_pending_age_seconds.unwrap_or(0.0));
             self.longest_wait_seconds.set(total.longest_wait_seconds.unwrap_or(0.0));
         }
@@ -251,5 +283,39 @@ impl Maker<'_> {
     fn add<M: Clone + prometheus::core::Collector + 'static>(&self, metric: M) -> prometheus::Result<M> {
         self.0.register(Box::new(metric.clone()))?;
         Ok(metric)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn what_repair_wrote_is_counted_by_rail_and_state() {
+        let metrics = Metrics::new().expect("distinct names");
+        metrics.expect_rail("mtn");
+        let ended = |rail: &str, state: &str, attempt_no| Repaired {
+            outbox_id: Uuid::nil(),
+            attempt_no,
+            state: state.to_owned(),
+            rail_type: rail.to_owned(),
+        };
+        metrics.repaired(&[
+            ended("mtn", "ZOMBIE_REQUEUE", 1),
+            ended("mtn", "FAILED", 20),
+            ended("elsewhere", "ZOMBIE_REQUEUE", 2),
+        ]);
+        let text = metrics.text().expect("text");
+        for line in [
+            r#"attempts_total{rail="mtn",state="ZOMBIE_REQUEUE"} 1"#,
+            r#"attempts_total{rail="mtn",state="FAILED"} 1"#,
+            r#"attempts_total{rail="(other)",state="ZOMBIE_REQUEUE"} 1"#,
+            "reaper_requeues_total 3",
+            "retry_depth_count 1",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is missing from\n{text}");
+        }
     }
 }

@@ -75,11 +75,21 @@ impl Only {
     }
 }
 
-/// An expired lease that was ended, and the number of the attempt that says so.
+/// An expired lease that was ended, and the attempt that says so.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
 pub struct Repaired {
     pub outbox_id: Uuid,
     pub attempt_no: i32,
+    /// `ZOMBIE_REQUEUE`, or `FAILED` at the ceiling.
+    pub state: String,
+    pub rail_type: String,
+}
+
+/// What a person stopped. What was leased of it before and is not handed over yet must not be handed over any more.
+#[derive(Clone, Debug, Default, PartialEq, Eq, sqlx::FromRow)]
+pub struct Stopped {
+    pub rails: Vec<String>,
+    pub participants: Vec<String>,
 }
 
 /// May claim, complete, repair, extend, release, record. One per process start: the worker's name is part of the fence.
@@ -137,12 +147,13 @@ impl Executor {
 
     /// Ends expired leases, whoever held them.
     pub async fn repair(&self, rows_max: i32) -> Result<Vec<Repaired>, Error> {
-        let repaired =
-            sqlx::query_as("select outbox_id, attempt_no from symphony.repair_expired_leases($1, $2)")
-                .bind(rows_max)
-                .bind(&self.worker_id)
-                .fetch_all(&self.pool)
-                .await?;
+        let repaired = sqlx::query_as(
+            "select outbox_id, attempt_no, state, rail_type from symphony.repair_expired_leases($1, $2)",
+        )
+        .bind(rows_max)
+        .bind(&self.worker_id)
+        .fetch_all(&self.pool)
+        .await?;
         Ok(repaired)
     }
 
@@ -165,7 +176,7 @@ impl Executor {
         Ok(extended)
     }
 
-    /// Hands back rows that were never given to a rail; the answer has those that went back.
+    /// Hands back rows that this lease never gave to a rail; the answer has those that went back.
     pub async fn release(&self, held: &[Held]) -> Result<Vec<Uuid>, Error> {
         let (ids, tokens) = columns(held);
         let released = sqlx::query_scalar("select outbox_id from symphony.release_outbox_leases($1, $2, $3)")
@@ -187,6 +198,20 @@ impl Executor {
             .fetch_all(&self.pool)
             .await?;
         Ok(marked)
+    }
+
+    /// A rail has news of a payment: it is asked about now and not later. False where there is nothing to ask.
+    pub async fn hint(&self, rail_type: &str, outbox_id: Uuid) -> Result<bool, Error> {
+        Ok(sqlx::query_scalar("select symphony.hint_payment($1, $2)")
+            .bind(rail_type)
+            .bind(outbox_id)
+            .fetch_one(&self.pool)
+            .await?)
+    }
+
+    /// The rails that are paused and the participants that are suspended now.
+    pub async fn stopped(&self) -> Result<Stopped, Error> {
+        Ok(sqlx::query_as("select rails, participants from symphony.stopped()").fetch_one(&self.pool).await?)
     }
 
     /// Moves parked rows in line with the switches, a bounded number; 0 when all is in line.

@@ -1,4 +1,4 @@
-//! The outbox in PostgreSQL: the only module of the host that contains SQL, and one that does not know rails exist.
+//! The outbox in PostgreSQL: the only module of the library that contains SQL, and one that does not know rails exist.
 //!
 //! In the order a payment meets them: [`enqueue`] accepts it, [`wake`] says that someone is due, [`lease`] makes it ours
 //! until a time and under a token, [`complete`] ends the lease with its outcome. Beside them: [`operate`] for a person's

@@ -29,6 +29,19 @@ pub struct Status {
     pub dead_letters: i64,
 }
 
+/// The same, as far as a host shows it every few seconds: cheap however long the history is.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub struct QueueCount {
+    pub rail_type: Option<String>,
+    pub pending: i64,
+    pub leased_count: i64,
+    pub expired_lease_count: i64,
+    pub oldest_pending_age_seconds: Option<f64>,
+    pub longest_wait_seconds: Option<f64>,
+    /// In the total alone.
+    pub dead_letters: Option<i64>,
+}
+
 /// Something that happened to a payment.
 #[derive(Clone, Debug, Serialize, sqlx::FromRow)]
 pub struct Event {
@@ -104,6 +117,11 @@ impl Reader {
         Ok(sqlx::query_as("select * from symphony.outbox_status order by rail_type nulls last")
             .fetch_all(&self.pool)
             .await?)
+    }
+
+    /// Per rail that has a queue, and in total.
+    pub async fn queue(&self) -> Result<Vec<QueueCount>, Error> {
+        Ok(sqlx::query_as("select * from symphony.count_queue()").fetch_all(&self.pool).await?)
     }
 
     /// All that happened to a payment, in order; empty if there is no such payment.

@@ -2,6 +2,7 @@ use super::seen::Seen;
 use super::{Class, Decision, ErrorCode, lie};
 use crate::rail::codes::{Asked, CodeTable, Meaning};
 use crate::rail::definition::Kind;
+use crate::rail::egress::Class as Purpose;
 use crate::rail::{Answer, Code, Exchange, Heard, Witness};
 
 /// Judges a call that was to pay.
@@ -16,15 +17,28 @@ pub fn disburse(kind: Kind, heard: &Heard, witness: &Witness, codes: &CodeTable)
         Heard::Invalid(violations) => Decision::invalid(violations),
         Heard::Failed(error) => without_answer(seen, money, error.to_string()),
         Heard::Valid => without_answer(seen, money, "the adapter was not asked to pay".to_owned()),
+        Heard::Answer(Answer::NotSent { reason }) if seen == Seen::Nothing && no_session(witness) => {
+            Decision::new(Class::Hold, ErrorCode::OnHold).saying(reason)
+        }
         Heard::Answer(Answer::NotSent { reason }) if kind == Kind::Mock => {
             Decision::new(Class::Retryable, ErrorCode::NotSent).saying(reason)
         }
-        Heard::Answer(answer) => of_answer(heard, answer, seen, money, codes),
+        Heard::Answer(answer) => of_answer(kind, heard, answer, seen, money, codes),
     };
     Decision { retry_after_seconds: money.and_then(|money| money.retry_after_seconds), ..decision }
 }
 
+/// The rail refused to open a session: our credentials, or our route. Too early, too many and too slow refuse nothing.
+fn no_session(witness: &Witness) -> bool {
+    let last = witness.exchanges.iter().rev().find(|exchange| exchange.class == Purpose::Session);
+    match Seen::of(last).status() {
+        Some(408 | 425 | 429) => false,
+        status => status.is_some_and(|status| (400..=499).contains(&status)),
+    }
+}
+
 fn of_answer(
+    kind: Kind,
     heard: &Heard,
     answer: &Answer,
     seen: Seen,
@@ -47,7 +61,7 @@ fn of_answer(
             Decision::new(Class::Terminal, ErrorCode::RefusedLocally).with_code(code).saying(message)
         }
         (Answer::Declined { code, message }, Seen::Status(status)) => {
-            declined(code, status, money, codes).with_code(code).saying(message)
+            declined(kind, code, status, money, codes).with_code(code).saying(message)
         }
         (Answer::Declined { code, message }, Seen::Silence) => unknown(message).with_code(code),
         (Answer::NotSent { reason }, _) => without_answer(seen, money, reason.clone()),
@@ -57,12 +71,23 @@ fn of_answer(
 }
 
 /// The rail's no, in a reply with this status.
-fn declined(code: &Option<Code>, status: u16, money: Option<&Exchange>, codes: &CodeTable) -> Decision {
+fn declined(
+    kind: Kind,
+    code: &Option<Code>,
+    status: u16,
+    money: Option<&Exchange>,
+    codes: &CodeTable,
+) -> Decision {
     let listed = code.as_ref().and_then(|code| codes.meaning(Asked::Disburse, Some(status), code));
     match (listed, status) {
         // Too early, too many, too slow: a reply that refuses nothing.
         (Some(Meaning::Terminal | Meaning::TerminalReview), 408 | 425 | 429) => {
             unknown("no refusal by its status")
+        }
+        // The rail took it and said no: its last word on this key, whatever the reason.
+        (Some(Meaning::Retryable), 200..=299) if kind == Kind::Live => by_table(Meaning::Terminal),
+        (Some(Meaning::Hold), 200..=299) if kind == Kind::Live => {
+            by_table(Meaning::Terminal).opening_the_breaker()
         }
         (Some(meaning), _) => by_table(meaning),
         (None, 200..=299) => Decision::new(Class::TerminalReview, ErrorCode::RailDeclined),
@@ -110,7 +135,6 @@ fn unknown(why: impl Into<String>) -> Decision {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rail::egress::Class as Purpose;
     use crate::rail::{CallError, Left};
 
     const TABLE: &str = r#"
@@ -178,7 +202,7 @@ mod tests {
             (settled(), [Unknown, Unknown, Success, Unknown, Unknown, Unknown]),
             (pending(), [Unknown, Unknown, Pending, Pending, Unknown, Unknown]),
             (no("NO_PAYEE"), [Terminal, Unknown, Terminal, Terminal, Terminal, Terminal]),
-            (no("BUSY"), [Terminal, Unknown, Retryable, Retryable, Retryable, Retryable]),
+            (no("BUSY"), [Terminal, Unknown, Terminal, Retryable, Retryable, Retryable]),
             (no("NEVER_SEEN"), [Terminal, Unknown, TerminalReview, Unknown, Unknown, Unknown]),
             (no("FINE"), [Terminal, Unknown, Unknown, Unknown, Unknown, Unknown]),
             (not_sent(), [Retryable, Unknown, Unknown, Unknown, Unknown, Unknown]),
@@ -225,6 +249,32 @@ mod tests {
             assert_eq!((hold.class, hold.opens_breaker), (Class::Hold, true));
         }
         assert_eq!(judge(no("NO_FLOAT"), Some(exchange(Left::Body, Some(400)))).class, Class::Hold);
+    }
+
+    #[test]
+    fn a_final_no_burns_the_key_whatever_its_reason_and_is_no_word_on_an_earlier_request() {
+        let taken = judge(no("NO_FLOAT"), Some(exchange(Left::Body, Some(200))));
+        assert_eq!((taken.class, taken.opens_breaker, taken.of_a_question), (Class::Terminal, true, false));
+        let turned_away = judge(no("NO_PAYEE"), Some(exchange(Left::Body, Some(400))));
+        assert_eq!((turned_away.class, turned_away.of_a_question), (Class::Terminal, false));
+    }
+
+    #[test]
+    fn a_rail_that_opens_no_session_is_held() {
+        let refused = |status| {
+            let session = Exchange {
+                class: Purpose::Session,
+                endpoint: "token".into(),
+                ..exchange(Left::Body, status)
+            };
+            judge(not_sent(), Some(session)).class
+        };
+        for status in [400, 401, 403, 404, 405, 411, 499] {
+            assert_eq!(refused(Some(status)), Class::Hold, "{status}");
+        }
+        for passing in [None, Some(200), Some(302), Some(408), Some(425), Some(429), Some(500), Some(503)] {
+            assert_eq!(refused(passing), Class::Retryable, "{passing:?}");
+        }
     }
 
     #[test]

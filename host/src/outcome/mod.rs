@@ -44,6 +44,8 @@ pub struct Decision {
     pub rail_reference: Option<String>,
     /// For people.
     pub message: Option<String>,
+    /// It is about the answer to a question, the only one that speaks of everything that was sent under the key.
+    pub of_a_question: bool,
     /// Nothing more is to be disbursed on this rail for now.
     pub opens_breaker: bool,
     /// The rail asked for this pause.
@@ -95,6 +97,7 @@ impl Decision {
             rail_code: None,
             rail_reference: None,
             message: None,
+            of_a_question: false,
             opens_breaker: class == Class::Hold,
             retry_after_seconds: None,
         }
@@ -107,6 +110,7 @@ impl Decision {
             rail_code: value(code),
             rail_reference: Some(reference.to_owned()),
             message: None,
+            of_a_question: false,
             opens_breaker: false,
             retry_after_seconds: None,
         }

@@ -17,7 +17,8 @@ pub fn query(kind: Kind, heard: &Heard, witness: &Witness, codes: &CodeTable) ->
         Heard::Failed(error) => failed(error.to_string()),
         Heard::Valid | Heard::Invalid(_) => failed("the adapter was not asked for a status"),
     };
-    Decision { retry_after_seconds: asked.and_then(|asked| asked.retry_after_seconds), ..decision }
+    let retry_after_seconds = asked.and_then(|asked| asked.retry_after_seconds);
+    Decision { of_a_question: true, retry_after_seconds, ..decision }
 }
 
 fn of_answer(
@@ -137,6 +138,7 @@ mod tests {
         ] {
             let decision = said(no(code), Some(200));
             assert_eq!((decision.class, decision.opens_breaker), (class, opens), "{code}");
+            assert!(decision.of_a_question, "it speaks of all that was sent");
         }
     }
 

@@ -7,6 +7,7 @@ use tokio::time::timeout_at;
 use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 use wasmtime_wasi::I32Exit;
 
+use crate::faults::{CrashPoint, crash_point};
 use crate::payment::{Instruction, Violation};
 
 use super::artifact::Digest;
@@ -165,6 +166,7 @@ impl Loaded {
             deadline,
             aside.beside(async {
                 let adapter = self.adapter.instantiate_async(&mut store).await.map_err(Ended::Start)?;
+                crash_point(CrashPoint::InstanceReady);
                 speak(&adapter, &mut store).await
             }),
         )

@@ -31,8 +31,7 @@ pub enum Asked {
     QueryStatus,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     pub operation: Asked,
     /// Any status where it is left out.
@@ -43,11 +42,60 @@ pub struct Row {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(from = "CodeFile")]
 pub struct CodeTable {
     /// Raised with every change, and recorded with what it decided.
     pub version: u32,
     pub rows: Vec<Row>,
+}
+
+/// The table as it is written: codes that mean the same share a line.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CodeFile {
+    version: u32,
+    rows: Vec<Line>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    /// Both where it is left out.
+    operation: Option<Asked>,
+    http: Option<u16>,
+    field: String,
+    code: Codes,
+    class: Meaning,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "a code, or a list of codes")]
+enum Codes {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl From<CodeFile> for CodeTable {
+    fn from(file: CodeFile) -> Self {
+        let mut rows = Vec::new();
+        for Line { operation, http, field, code, class } in file.rows {
+            let codes = match code {
+                Codes::One(code) => vec![code],
+                Codes::Many(codes) => codes,
+            };
+            let operations = operation.map_or(vec![Asked::Disburse, Asked::QueryStatus], |one| vec![one]);
+            for operation in operations {
+                rows.extend(codes.iter().map(|code| Row {
+                    operation,
+                    http,
+                    field: field.clone(),
+                    code: code.clone(),
+                    class,
+                }));
+            }
+        }
+        Self { version: file.version, rows }
+    }
 }
 
 impl CodeTable {
@@ -95,6 +143,15 @@ mod tests {
         assert_eq!(meaning(Some(500), code("code", "BUSY_TOO")), None);
         assert_eq!(meaning(Some(500), code("status", "BUSY")), None);
         assert_eq!(table.meaning(Asked::QueryStatus, Some(500), &code("code", "BUSY")), None);
+    }
+
+    #[test]
+    fn codes_that_mean_the_same_share_a_line() {
+        let table = table(r#"{ field = "reason", code = ["A", "B"], class = "terminal" }"#);
+        assert_eq!(table.rows.len(), 4, "two codes of two operations");
+        for operation in [Asked::Disburse, Asked::QueryStatus] {
+            assert_eq!(table.meaning(operation, Some(200), &code("reason", "B")), Some(Meaning::Terminal));
+        }
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub(super) fn instruction(instruction: &Instruction, timeouts: &Timeouts) -> wir
             fields: instruction.destination.fields.clone(),
         },
         narrative: instruction.narrative.clone(),
-        payload: instruction.payload.to_string(),
+        payload: instruction.payload.0.clone(),
         attempt: instruction.attempt,
         deadline_ms: timeouts.call_ms,
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
 use super::artifact::Digest;
@@ -54,6 +54,9 @@ pub struct RailFile {
     pub idempotent: bool,
     /// Each payment is marked before its first byte leaves; required where the rail is not idempotent.
     pub hand_over_marks: bool,
+    /// False: this rail cannot be asked what became of a payment, whatever its adapter can.
+    #[serde(default = "yes")]
+    pub status_query: bool,
     /// A payment that is open for longer needs a look.
     pub sla_seconds: Option<i32>,
     pub rate: Option<Rate>,
@@ -77,6 +80,10 @@ pub struct RailFile {
     pub endpoints: Vec<EndpointFile>,
     #[serde(default)]
     pub codes: CodeTable,
+}
+
+fn yes() -> bool {
+    true
 }
 
 #[derive(Debug, Deserialize)]
@@ -310,6 +317,17 @@ impl Definition {
         })
     }
 
+    /// A secret or key that refers to what comes with the simulators.
+    pub fn simulated_secret(&self) -> Option<String> {
+        let simulated =
+            |source: &Source| matches!(source, Source::File { file } if file.starts_with("simulated"));
+        let secret = self.file.secrets.iter().find(|(_, source)| simulated(source));
+        let key = self.file.keys.iter().find(|(_, key)| simulated(&key.key));
+        secret
+            .map(|(name, _)| format!("secrets.{name}"))
+            .or_else(|| key.map(|(name, _)| format!("keys.{name}")))
+    }
+
     /// The same rail with another component, by its path and digest.
     #[must_use]
     pub fn with_component(mut self, path: &Path, digest: &Digest) -> Self {
@@ -337,7 +355,7 @@ impl Definition {
             path: self.folder.join(format!("{}.toml", self.name)),
             problem,
         };
-        match source {
+        let found = match source {
             Source::Env { env: name } => env::var(name).map(SecretString::from).map_err(|_| {
                 problem(format!("{key} refers to the environment variable {name}, which is not set"))
             }),
@@ -349,6 +367,10 @@ impl Definition {
                     },
                 )
             }
+        }?;
+        match found.expose_secret().is_empty() {
+            true => Err(problem(format!("{key} refers to something empty, expected a value"))),
+            false => Ok(found),
         }
     }
 }

@@ -5,11 +5,17 @@ use std::time::Duration;
 use serde::Deserialize;
 
 /// At most this many attempts has a payment.
-const ATTEMPTS_MAX: i32 = 20;
+pub(crate) const ATTEMPTS_MAX: i32 = 20;
 /// What a holder keeps of its lease to write down what it heard.
 pub const COMPLETION_MARGIN: Duration = Duration::from_secs(5);
 /// A call that follows its claim within this time can still end inside the lease.
 const START_SLACK: Duration = Duration::from_secs(3);
+/// A lease is not longer, however long the call.
+const LEASE_SECONDS_MAX: f64 = 600.0;
+/// Where a call takes no more than a minute, the payments of a dead host move again within two: its lease ends, repair comes by
+/// every 5 s and makes them due after one more, and hosts look once a second.
+const LEASE_SECONDS_MAX_OF_SHORT_CALLS: f64 = 110.0;
+const SHORT_CALL: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -93,9 +99,13 @@ impl Pace {
             return Some(format!("pace.concurrency is {}, expected 1 to 10000", self.concurrency));
         }
         let least = (START_SLACK + call + COMPLETION_MARGIN).as_secs_f64();
-        if !(least..=600.0).contains(&self.lease_seconds) {
+        let most = match call <= SHORT_CALL {
+            true => LEASE_SECONDS_MAX_OF_SHORT_CALLS,
+            false => LEASE_SECONDS_MAX,
+        };
+        if !(least..=most).contains(&self.lease_seconds) {
             return Some(format!(
-                "pace.lease_seconds is {}, expected {least} to 600: timeouts.call_ms, {} s to start and {} s to write the outcome",
+                "pace.lease_seconds is {}, expected {least} to {most}: timeouts.call_ms, {} s to start and {} s to write the outcome; not so long that the payments of a dead host lie",
                 self.lease_seconds,
                 START_SLACK.as_secs(),
                 COMPLETION_MARGIN.as_secs()
@@ -141,7 +151,10 @@ mod tests {
     #[test]
     fn what_cannot_work_is_refused_with_key_and_expectation() {
         let lease = Pace { lease_seconds: 37.0, ..Pace::default() };
-        assert!(lease.problem(CALL, true).expect("too short").contains("expected 38 to 600"));
+        assert!(lease.problem(CALL, true).expect("too short").contains("expected 38 to 110"));
+        let lease = Pace { lease_seconds: 111.0, ..Pace::default() };
+        assert!(lease.problem(SHORT_CALL, true).expect("too long").contains("expected 68 to 110"));
+        assert_eq!(lease.problem(Duration::from_secs(61), true), None, "such a call takes its time");
         let window = Pace { reconcile_seconds: 86_400, ..Pace::default() };
         assert!(window.problem(CALL, true).expect("too long").contains("pace.query spans"));
         let careless = Pace { resend_is_safe: true, ..Pace::default() };

@@ -6,6 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use arc_swap::ArcSwap;
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use uuid::Uuid;
+
+use crate::faults::{CrashPoint, crash_point};
 
 use super::artifact::{self, Digest, Outline};
 use super::call::{Description, Need};
@@ -23,6 +27,9 @@ use super::pace::Pace;
 use super::sandbox::Sandbox;
 use super::tokens::Tokens;
 use super::vault::Vault;
+
+/// The name of the key that makes callback addresses.
+const CALLBACK_KEY: &str = "callback";
 
 /// An adapter, ready to be called, with everything that its rail's file says.
 pub struct Loaded {
@@ -140,7 +147,23 @@ impl Loaded {
             CallError::Mismatch(why) => LoadError::Mismatch(why),
             other => LoadError::Describe(other),
         })?;
+        loaded.description.can_query &= definition.file.status_query;
         Ok(loaded)
+    }
+
+    /// As if no call had been before.
+    pub(crate) fn forget_sessions(&self) {
+        self.inside.tokens.forget();
+    }
+
+    /// Whether a callback about a payment comes from where the adapter had it sent to: the proof is an HMAC of the outbox id under
+    /// the key `callback`.
+    pub fn vouches(&self, outbox_id: Uuid, proof: &str) -> bool {
+        let expected = self.inside.vault.hmac(CALLBACK_KEY, outbox_id.to_string().as_bytes());
+        match (expected, hex::decode(proof)) {
+            (Ok(expected), Ok(proof)) => verify_slices_are_equal(&expected, &proof).is_ok(),
+            _ => false,
+        }
     }
 
     /// What the adapter cannot do without must be in the rail's file.
@@ -245,6 +268,7 @@ impl Rail {
     }
 
     fn swap(&self, loaded: Loaded) {
+        crash_point(CrashPoint::Swapping);
         let old = self.current.swap(Arc::new(loaded));
         *self.previous.lock().unwrap_or_else(PoisonError::into_inner) = Some(old);
     }

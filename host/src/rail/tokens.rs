@@ -109,6 +109,15 @@ impl Tokens {
         }
     }
 
+    /// Every token has to be fetched anew.
+    pub(super) fn forget(&self) {
+        for slot in self.0.values() {
+            if let Some(token) = slot.token.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+                token.fresh_until = Instant::now();
+            }
+        }
+    }
+
     /// Over the values that must not show anywhere.
     pub(super) fn veils(&self) -> Vec<Arc<Veil>> {
         let veil = |slot: &Slot| {

@@ -10,10 +10,11 @@ use super::history::History;
 use super::lane::Lane;
 use super::schedule::{self, Manner, Step};
 use super::{Host, die};
+use crate::faults::{self, CrashPoint, Guard, crash_point};
 use crate::outbox::complete::{Outcome, State};
 use crate::outbox::lease::Lease;
 use crate::outcome::{self, Class, Decision, ErrorCode};
-use crate::payment::{Instruction, Origin, Violation};
+use crate::payment::{Instruction, Origin, RailKey, Violation};
 use crate::rail::artifact::Digest;
 use crate::rail::{self, CallError, Heard, Loaded, Task};
 
@@ -29,7 +30,9 @@ pub(super) enum End {
 ///
 /// The order is the safety argument: the lease is on disk before the rail can hear of it, and nothing after the call may fail
 /// in a way that forgets it. A host that dies in here leaves the row leased, to be repaired and asked about.
-pub(super) async fn run(host: &Host, lane: &Lane, lease: &Lease, sent: Instant) -> End {
+///
+/// `received` is when the claim's answer came. Counted from there, what we take for the database's time is never ahead of it.
+pub(super) async fn run(host: &Host, lane: &Lane, lease: &Lease, received: Instant) -> End {
     let history: History = match &lease.past {
         None => History::default(),
         Some(past) => match serde_json::from_value(past.0.clone()) {
@@ -65,11 +68,12 @@ pub(super) async fn run(host: &Host, lane: &Lane, lease: &Lease, sent: Instant) 
         Ok(instruction) => send(host, lane, &loaded, lease, &Arc::new(instruction)).await,
     };
     let Some((decision, took)) = done else { return End::Unused };
-    let now = lease.claimed_at + TimeDelta::from_std(sent.elapsed()).unwrap_or_default();
+    let now = lease.claimed_at + TimeDelta::from_std(received.elapsed()).unwrap_or_default();
     let (attempts, manner) = (lease.attempt_count + 1, Manner::of(&loaded));
-    let mut outcome = schedule::outcome(decision, attempts, &history, &manner, now, die());
+    let mut outcome = faults::scheduled(schedule::outcome(decision, attempts, &history, &manner, now, die()));
     outcome.adapter_digest = Some(*loaded.digest.as_bytes());
     outcome.latency_ms = took.map(|took| took.as_millis() as i32);
+    crash_point(CrashPoint::Decided);
     End::Outcome(Box::new(outcome))
 }
 
@@ -80,9 +84,12 @@ fn read(lease: &Lease) -> Result<Instruction, Vec<Violation>> {
         participant_id: lease.participant_id.clone(),
         sequence_id: lease.sequence_id.unsigned_abs(),
     };
-    let payload = serde_json::from_str(lease.payload.get())
-        .map_err(|error| vec![Violation::new("payload", error.to_string())])?;
-    Instruction::read(origin, payload, lease.attempt_count.unsigned_abs() + 1)
+    let attempt = lease.attempt_count.unsigned_abs() + 1;
+    let mut instruction = Instruction::read(origin, lease.payload.get(), attempt)?;
+    if faults::is_left_out(Guard::StableKey) {
+        instruction.key = RailKey::of(lease.lease_token);
+    }
+    Ok(instruction)
 }
 
 /// A payment that was never sent is refused for good; one that was is only asked about.
@@ -123,8 +130,12 @@ async fn send(
     instruction: &Arc<Instruction>,
 ) -> Done {
     shape(host, lane, loaded).await;
+    if host.is_held_back(lease) {
+        return None;
+    }
     let mut trusted_until = may_start(host, loaded, lease)?;
     let ticket = lane.breaker.admit(Instant::now())?;
+    crash_point(CrashPoint::Admitted);
     if loaded.hand_over_marks {
         if !host.marker.mark(lease.held()).await {
             return None;
@@ -140,6 +151,7 @@ async fn send(
     };
     let decision = outcome::disburse(loaded.kind, &attempt.heard, &attempt.witness, &loaded.codes)
         .without(&instruction.destination);
+    let decision = faults::judged(decision);
     if sign(&decision).is_some_and(|sign| ticket.saw(sign, &loaded.pace.breaker, Instant::now())) {
         tell_of_breaker(lane, &decision);
     }
@@ -154,7 +166,9 @@ async fn shape(host: &Host, lane: &Lane, loaded: &Loaded) {
 
 /// Until when the lease is trusted, if a call that starts now would end by then.
 fn may_start(host: &Host, loaded: &Loaded, lease: &Lease) -> Option<Instant> {
-    let trusted_until = host.flights().get(&lease.outbox_id)?.trusted_until;
+    // The row may be leased again by now, under another token.
+    let trusted_until =
+        host.flights().get(&lease.outbox_id).filter(|flight| flight.held == lease.held())?.trusted_until;
     (!host.is_stopping() && Instant::now() + loaded.timeouts.call() <= trusted_until).then_some(trusted_until)
 }
 
@@ -168,6 +182,7 @@ async fn call(
     trusted_until: Instant,
 ) -> Option<rail::Attempt> {
     let attempt = loaded.call(&host.sandbox, task, instruction.clone(), Some(trusted_until)).await;
+    crash_point(CrashPoint::AdapterReturned);
     let failed = match &attempt.heard {
         Heard::Failed(error) => Some(error),
         _ => None,

@@ -5,6 +5,11 @@ use std::time::{Duration, Instant};
 
 use crate::rail::pace::BreakerPace;
 
+/// Each try that fails doubles the next pause, so many times. A rail that stays broken is not tried to death, payment by payment.
+const DOUBLED_MAX: u32 = 4;
+/// Not beyond this: a rail that was mended is not to stay shut for hours.
+const OPEN_MAX: Duration = Duration::from_secs(15 * 60);
+
 #[derive(Debug)]
 pub(super) struct Breaker(Mutex<State>);
 
@@ -23,9 +28,12 @@ enum State {
     },
     Open {
         until: Instant,
+        bad_probes: u32,
     },
     /// One payment is out to see how things are.
-    Probing,
+    Probing {
+        bad_probes: u32,
+    },
 }
 
 /// What a rail may be given.
@@ -49,8 +57,8 @@ impl Breaker {
     pub(super) fn grants(&self, now: Instant) -> Grants {
         match *self.state() {
             State::Closed { .. } => Grants::All,
-            State::Open { until } if now >= until => Grants::One,
-            State::Open { .. } | State::Probing => Grants::None,
+            State::Open { until, .. } if now >= until => Grants::One,
+            State::Open { .. } | State::Probing { .. } => Grants::None,
         }
     }
 
@@ -59,33 +67,33 @@ impl Breaker {
         let mut state = self.state();
         let probe = match *state {
             State::Closed { .. } => false,
-            State::Open { until } if now >= until => {
-                *state = State::Probing;
+            State::Open { until, bad_probes } if now >= until => {
+                *state = State::Probing { bad_probes };
                 true
             }
-            State::Open { .. } | State::Probing => return None,
+            State::Open { .. } | State::Probing { .. } => return None,
         };
         Some(Ticket { breaker: self, probe })
     }
 
     /// One is enough. True if it was not open already.
     pub(super) fn trip(&self, pace: &BreakerPace, now: Instant) -> bool {
-        self.saw(Sign::Hold, true, pace, now)
+        self.saw(Sign::Hold, false, pace, now)
     }
 
     fn saw(&self, sign: Sign, probe: bool, pace: &BreakerPace, now: Instant) -> bool {
         let mut state = self.state();
-        let open = State::Open { until: now + Duration::from_millis(pace.open_ms.into()) };
+        let open = |bad_probes| State::Open { until: now + pause(pace, bad_probes), bad_probes };
         let next = match (*state, sign) {
-            (_, Sign::Hold) => open,
-            (State::Open { until }, _) => State::Open { until },
-            (State::Probing, _) if !probe => State::Probing,
-            (State::Probing, Sign::Bad) => open,
-            (State::Probing, Sign::Good) => State::Closed { ended: 0, failed: 0 },
+            (State::Probing { bad_probes }, Sign::Bad | Sign::Hold) if probe => open(bad_probes + 1),
+            (State::Open { bad_probes, .. } | State::Probing { bad_probes }, Sign::Hold) => open(bad_probes),
+            (State::Closed { .. }, Sign::Hold) => open(0),
+            (State::Probing { .. }, Sign::Good) if probe => State::Closed { ended: 0, failed: 0 },
+            (State::Open { .. } | State::Probing { .. }, _) => *state,
             (State::Closed { ended, failed }, sign) => {
                 let (ended, failed) = (ended + 1, failed + u32::from(sign == Sign::Bad));
                 match ended >= pace.calls_min {
-                    true if failed * 100 >= ended * pace.failed_percent => open,
+                    true if failed * 100 >= ended * pace.failed_percent => open(0),
                     true => State::Closed { ended: 0, failed: 0 },
                     false => State::Closed { ended, failed },
                 }
@@ -99,6 +107,12 @@ impl Breaker {
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How long it stays open after so many tries that failed.
+fn pause(pace: &BreakerPace, bad_probes: u32) -> Duration {
+    let first = Duration::from_millis(pace.open_ms.into());
+    (first * 2_u32.pow(bad_probes.min(DOUBLED_MAX))).min(OPEN_MAX.max(first))
 }
 
 /// The right to send one payment. Dropped without a sign, as when nothing was sent after all, it leaves the probe to the next.
@@ -121,8 +135,10 @@ impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         let mut state = self.breaker.state();
         // A question may have opened it meanwhile.
-        if self.probe && *state == State::Probing {
-            *state = State::Open { until: Instant::now() };
+        if self.probe
+            && let State::Probing { bad_probes } = *state
+        {
+            *state = State::Open { until: Instant::now(), bad_probes };
         }
     }
 }
@@ -174,7 +190,42 @@ mod tests {
         assert_eq!(breaker.grants(later), Grants::None, "only the probe closes it");
         assert!(probe.saw(Sign::Bad, &PACE, later));
         assert_eq!(breaker.grants(later), Grants::None);
-        assert_eq!(breaker.grants(later + Duration::from_secs(1)), Grants::One);
+        assert_eq!(breaker.grants(later + Duration::from_secs(2)), Grants::One);
+    }
+
+    #[test]
+    fn each_bad_probe_doubles_the_pause_up_to_a_limit_and_a_good_one_ends_that() {
+        let (breaker, mut now) = breaker();
+        let mut pauses = Vec::new();
+        breaker.trip(&PACE, now);
+        for sign in [Sign::Bad, Sign::Hold, Sign::Bad, Sign::Hold, Sign::Bad, Sign::Hold, Sign::Good] {
+            let asked = now;
+            while breaker.grants(now) == Grants::None {
+                now += Duration::from_secs(1);
+            }
+            pauses.push((now - asked).as_secs());
+            call(&breaker, sign, now);
+        }
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 16, 16]);
+        assert_eq!(breaker.grants(now), Grants::All);
+        assert!(breaker.trip(&PACE, now));
+        assert_eq!(breaker.grants(now + Duration::from_secs(1)), Grants::One, "all is forgotten");
+    }
+
+    #[test]
+    fn what_questions_hear_keeps_it_open_and_is_no_bad_probe() {
+        let (breaker, now) = breaker();
+        for _ in 0..9 {
+            breaker.trip(&PACE, now);
+        }
+        assert_eq!(breaker.grants(now + Duration::from_secs(1)), Grants::One);
+    }
+
+    #[test]
+    fn a_pause_that_was_asked_for_is_kept_and_none_grows_to_hours() {
+        let long = |open_ms| pause(&BreakerPace { open_ms, ..PACE }, 9);
+        assert_eq!(long(300_000), OPEN_MAX);
+        assert_eq!(long(3_600_000), Duration::from_secs(3600));
     }
 
     #[test]

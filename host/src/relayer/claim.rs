@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::JoinSet;
 use tracing::Instrument;
 
 use super::report::Ended;
 use super::{Aloft, Flight, Host, attempt, die};
+use crate::faults::{self, CrashPoint, crash_point};
 use crate::outbox::lease::Lease;
 use crate::outbox::wake::Doorbell;
 use crate::outbox::{Database, Error};
@@ -19,8 +22,12 @@ const TAKEOVERS_MAX: i32 = 100;
 /// Bells within this time are one; the first rings through at once.
 const DEBOUNCE: Duration = Duration::from_millis(25);
 const NAP_MIN: Duration = Duration::from_millis(20);
-/// Between two looks while more is due than may be taken, and shortly after something was found.
+/// Between two looks while more is due than may be taken.
 const NAP: Duration = Duration::from_millis(50);
+/// Payments come in company: the first look after a find follows soon, the next ones after ever longer naps.
+const NAP_FIRST: Duration = Duration::from_millis(2);
+/// For so long after a find a host looks often and needs no bell. Longer than a rate takes to allow one more.
+const AWAKE: Duration = Duration::from_millis(1100);
 /// The database takes a host for dead that was silent for a minute.
 const ALIVE_EVERY: Duration = Duration::from_secs(15);
 const FAILED_PAUSE_FIRST: Duration = Duration::from_millis(100);
@@ -32,15 +39,15 @@ pub(super) async fn run(
     database: &Database,
     ended: UnboundedSender<Ended>,
 ) -> Result<(), Error> {
-    let mut doorbell = match host.options.listen {
-        true => Some(Doorbell::listen(database).await?),
+    let mut bells = match host.options.listen {
+        true => Some(Bells::listen(database).await?),
         false => None,
     };
     let mut stop = host.stop.clone();
     let mut pause = FAILED_PAUSE_FIRST;
     // Enqueue rings only for those who sleep: say so before the last look, or a bell would be missed.
     let mut said = Said { asleep: false, at: Instant::now() };
-    let (mut found_at, mut rang_at) = (None, None);
+    let mut found_at = Instant::now();
     let mut clock = Clock::default();
     while !host.is_stopping() {
         if said.at.elapsed() > ALIVE_EVERY {
@@ -62,7 +69,7 @@ pub(super) async fn run(
         pause = FAILED_PAUSE_FIRST;
         match looked {
             Looked::Found => {
-                found_at = Some(Instant::now());
+                found_at = Instant::now();
                 if said.asleep {
                     said.say(host, false).await;
                 }
@@ -74,11 +81,19 @@ pub(super) async fn run(
                     _ = stop.changed() => {}
                 }
             }
-            Looked::NothingDue if !said.asleep => said.say(host, true).await,
+            Looked::NothingDue if !said.asleep && found_at.elapsed() >= AWAKE => said.say(host, true).await,
             Looked::NothingDue => {
-                let next = sleep_for(host, found_at).await;
+                // Scattered, so that hosts do not march in step.
+                let poll = match said.asleep {
+                    true => host.options.poll.mul_f64(0.75 + die() * 0.25),
+                    false => host.options.poll.min((found_at.elapsed() / 2).clamp(NAP_FIRST, NAP)),
+                };
+                let next = match poll > NAP_MIN {
+                    true => sleep_for(host, &clock, poll).await,
+                    false => poll,
+                };
                 tokio::select! {
-                    () = ring(doorbell.as_mut(), &mut rang_at) => host.metrics.notify_wakeups.inc(),
+                    () = ring(bells.as_mut()) => host.metrics.notify_wakeups.inc(),
                     () = tokio::time::sleep(next) => host.metrics.poll_wakeups.inc(),
                     _ = stop.changed() => {}
                 }
@@ -96,14 +111,19 @@ enum Looked {
     NoRoom,
 }
 
-/// The database's clock, as its claims tell it.
+/// The database's clock, as its claims tell it: what it showed, and when we heard of that.
 #[derive(Default)]
-struct Clock(Option<DateTime<Utc>>);
+struct Clock(Option<(DateTime<Utc>, Instant)>);
 
 impl Clock {
     /// True if it went back.
-    fn shows(&mut self, now: DateTime<Utc>) -> bool {
-        self.0.replace(now).is_some_and(|before| now < before)
+    fn shows(&mut self, now: DateTime<Utc>, received: Instant) -> bool {
+        self.0.replace((now, received)).is_some_and(|(before, _)| now < before)
+    }
+
+    /// Behind the database's by what the answer took, and not ahead of it. Until a claim brought something it is our own.
+    fn now(&self) -> DateTime<Utc> {
+        self.0.map_or_else(Utc::now, |(shown, received)| shown + received.elapsed())
     }
 }
 
@@ -116,12 +136,15 @@ async fn look(host: &Arc<Host>, ended: &UnboundedSender<Ended>, clock: &mut Cloc
     if asked == 0 {
         return Ok(Looked::NoRoom);
     }
-    let leases = host.executor.claim(asked, &rooms, TAKEOVERS_MAX).await?;
+    let claim = host.executor.claim(asked, &rooms, TAKEOVERS_MAX);
+    let leases = faults::sending(CrashPoint::ClaimSent, claim).await?;
+    let received = Instant::now();
     host.metrics.claim_seconds.observe(sent.elapsed().as_secs_f64());
     if !leases.is_empty() {
+        crash_point(CrashPoint::ClaimCommitted);
         host.metrics.claim_batches.inc();
     }
-    if leases.first().is_some_and(|lease| clock.shows(lease.claimed_at)) {
+    if leases.first().is_some_and(|lease| clock.shows(lease.claimed_at, received)) {
         host.metrics.clock_moved_back.inc();
         tracing::warn!("the database's clock went back: payments fall due later than they should");
     }
@@ -139,17 +162,17 @@ async fn look(host: &Arc<Host>, ended: &UnboundedSender<Ended>, clock: &mut Cloc
         host.metrics.taken_over(&room.rail_type, taken_over as u64);
     }
     for lease in leases {
-        start(host, ended, lease, sent);
+        start(host, ended, lease, sent, received);
     }
     Ok(match more {
         true => Looked::Found,
-        false if host.lanes.values().any(|lane| lane.is_crowded(sent)) => Looked::NoRoom,
+        false if host.is_crowded() => Looked::NoRoom,
         false => Looked::NothingDue,
     })
 }
 
 /// Each payment in a task of its own, which ends when its outcome is on its way to the database.
-fn start(host: &Arc<Host>, ended: &UnboundedSender<Ended>, lease: Lease, sent: Instant) {
+fn start(host: &Arc<Host>, ended: &UnboundedSender<Ended>, lease: Lease, sent: Instant, received: Instant) {
     let Some(lane) = host.lanes.get(&lease.rail_type).cloned() else {
         tracing::error!(payment = %lease.outbox_id, "{} was leased for a rail unasked", lease.outbox_id);
         return;
@@ -170,11 +193,12 @@ fn start(host: &Arc<Host>, ended: &UnboundedSender<Ended>, lease: Lease, sent: I
     );
     let work = async move {
         let held = lease.held();
-        let end = attempt::run(&host, &lane, &lease, sent).await;
+        let end = attempt::run(&host, &lane, &lease, received).await;
         let span = tracing::Span::current();
         ended.send(Ended { rail: lease.rail_type, held, end, sent, span, place, aloft }).ok();
     };
-    tokio::spawn(work.instrument(span));
+    // Boxed: a task is moved several times before it runs and after it ends, and a call is some kilobytes.
+    tokio::spawn(Box::pin(work).instrument(span));
 }
 
 /// What the database was told of this host.
@@ -192,26 +216,60 @@ impl Said {
     }
 }
 
-/// The first bell rings through at once, those close behind it are one.
-async fn ring(doorbell: Option<&mut Doorbell>, rang_at: &mut Option<Instant>) {
-    let Some(doorbell) = doorbell else { return std::future::pending().await };
-    doorbell.wait().await;
-    if let Some(since) = rang_at.map(|at| at.elapsed()).filter(|since| *since < DEBOUNCE) {
-        tokio::time::sleep(DEBOUNCE - since).await;
-    }
-    *rang_at = Some(Instant::now());
+/// The doorbell, heard by a task of its own: what rings while the host is busy is one bell, and is not paid for one by one.
+struct Bells {
+    rang: Arc<Notify>,
+    heard_at: Option<Instant>,
+    /// Ends with this.
+    _hearing: JoinSet<()>,
 }
 
-/// Until the next payment falls due, and not longer than the poll, which is scattered so that hosts do not march in step.
-async fn sleep_for(host: &Host, found_at: Option<Instant>) -> Duration {
-    // Where a rate holds back what is due, nobody rings when there is room again.
-    let poll = match found_at {
-        Some(at) if at.elapsed() < host.options.poll => host.options.poll.min(NAP),
-        _ => host.options.poll.mul_f64(0.75 + die() * 0.25),
-    };
+impl Bells {
+    async fn listen(database: &Database) -> Result<Self, Error> {
+        let (doorbell, rang) = (Doorbell::listen(database).await?, Arc::new(Notify::new()));
+        let mut hearing = JoinSet::new();
+        hearing.spawn(hear(doorbell, rang.clone()));
+        Ok(Self { rang, heard_at: None, _hearing: hearing })
+    }
+}
+
+async fn hear(mut doorbell: Doorbell, rang: Arc<Notify>) {
+    loop {
+        doorbell.wait().await;
+        rang.notify_one();
+    }
+}
+
+/// The first bell rings through at once, those close behind it are one.
+async fn ring(bells: Option<&mut Bells>) {
+    let Some(bells) = bells else { return std::future::pending().await };
+    if let Some(since) = bells.heard_at.map(|at| at.elapsed()).filter(|since| *since < DEBOUNCE) {
+        tokio::time::sleep(DEBOUNCE - since).await;
+    }
+    bells.rang.notified().await;
+    bells.heard_at = Some(Instant::now());
+}
+
+/// Until the next payment falls due, and not longer than the poll.
+async fn sleep_for(host: &Host, clock: &Clock, poll: Duration) -> Duration {
     match host.executor.next_due_at(&host.rail_names()).await {
-        // By two clocks: where ours is ahead, this must not become a loop without a pause.
-        Ok(Some(due)) => (due - Utc::now()).to_std().unwrap_or_default().clamp(NAP_MIN.min(poll), poll),
+        // Where its clock is not known, ours may be ahead: this must not become a loop without a pause.
+        Ok(Some(due)) => (due - clock.now()).to_std().unwrap_or_default().clamp(NAP_MIN.min(poll), poll),
         Ok(None) | Err(_) => poll,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_of_the_database_goes_on_from_what_it_showed_whatever_ours_says() {
+        let mut clock = Clock::default();
+        let shown = DateTime::from_timestamp(1_000_000_000, 0).expect("a time");
+        assert!(!clock.shows(shown, Instant::now()));
+        assert!((shown..shown + Duration::from_secs(3600)).contains(&clock.now()));
+        assert!(clock.shows(shown - Duration::from_secs(1), Instant::now()), "it went back");
+        assert!(clock.now() < shown + Duration::from_secs(3600));
     }
 }

@@ -2,31 +2,36 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
+use uuid::Uuid;
 
 use crate::outcome::ErrorCode;
 
 #[derive(Debug, Clone, Default, Deserialize)]
-pub(super) struct History {
+pub struct History {
     pub attempts: Vec<Attempt>,
     pub late_answers: Vec<LateAnswer>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct Attempt {
+pub struct Attempt {
     pub state: String,
     pub claimed_at: DateTime<Utc>,
     pub completed_at: DateTime<Utc>,
     pub error_code: Option<String>,
     pub adapter_digest: Option<String>,
+    /// Of the lease under which it was made.
+    pub lease_token: Option<Uuid>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct LateAnswer {
+pub struct LateAnswer {
     pub state: String,
     pub money_moved: String,
     pub rail_reference: Option<String>,
     pub rail_code: Option<String>,
     pub error_code: Option<String>,
+    /// Of the lease that it came too late for.
+    pub lease_token: Option<Uuid>,
 }
 
 /// What was written about an attempt after which nothing can have been on its way to execution.
@@ -53,7 +58,7 @@ fn is(error_code: &Option<String>, code: ErrorCode) -> bool {
 
 impl History {
     /// The rail spoke of it as its own, or gave its last word: the key is never sent again.
-    pub(super) fn key_is_burnt(&self) -> bool {
+    pub fn key_is_burnt(&self) -> bool {
         self.attempts.iter().any(|attempt| is(&attempt.error_code, ErrorCode::RailPending))
             || self.late_answers.iter().any(|late| {
                 is(&late.error_code, ErrorCode::RailPending)
@@ -61,16 +66,24 @@ impl History {
             })
     }
 
-    pub(super) fn may_have_paid(&self) -> bool {
+    /// Attempts that were questions.
+    pub fn questions(&self) -> i32 {
+        let asked = |attempt: &&Attempt| {
+            is(&attempt.error_code, ErrorCode::QueryFailed) || is(&attempt.error_code, ErrorCode::NotFound)
+        };
+        self.attempts.iter().filter(asked).count() as i32
+    }
+
+    pub fn may_have_paid(&self) -> bool {
         self.first_sent_at().is_some()
     }
 
-    pub(super) fn first_sent_at(&self) -> Option<DateTime<Utc>> {
+    pub fn first_sent_at(&self) -> Option<DateTime<Utc>> {
         self.attempts.iter().filter(|attempt| attempt.may_have_paid()).map(|attempt| attempt.claimed_at).min()
     }
 
     /// The lease of the last one that may have sent something had ended by then.
-    pub(super) fn last_sent_by(&self) -> Option<DateTime<Utc>> {
+    pub fn last_sent_by(&self) -> Option<DateTime<Utc>> {
         self.attempts
             .iter()
             .filter(|attempt| attempt.may_have_paid())
@@ -79,34 +92,92 @@ impl History {
     }
 
     /// For how long it lay with a host that lost it, where the last attempt ended that way.
-    pub(super) fn recovered_after(&self, claimed_at: DateTime<Utc>) -> Option<TimeDelta> {
+    pub fn recovered_after(&self, claimed_at: DateTime<Utc>) -> Option<TimeDelta> {
         let last = self.attempts.last().filter(|attempt| attempt.state == "ZOMBIE_REQUEUE")?;
         Some(claimed_at - last.claimed_at)
     }
 
     /// The component that sent it, for a question about it.
-    pub(super) fn sender(&self) -> Option<&str> {
+    pub fn sender(&self) -> Option<&str> {
         self.attempts.iter().rev().find_map(|attempt| attempt.adapter_digest.as_deref())
     }
 
-    /// What came too late for its own lease and is final; a yes before a no.
-    pub(super) fn settled_late(&self) -> Option<Late<'_>> {
+    /// What came too late for its own lease and is final; a yes before a no. A no speaks of its own attempt alone: where
+    /// another one may have paid, it settles nothing.
+    pub fn settled_late(&self) -> Option<Late<'_>> {
         let paid = self.late_answers.iter().find(|late| late.state == "DISPATCHED");
         let refused =
             self.late_answers.iter().find(|late| late.state == "FAILED" && late.money_moved == "no");
         match (paid, refused) {
             (Some(_), Some(_)) => Some(Late::Contradiction),
             (Some(paid), None) => Some(Late::Paid(paid)),
-            (None, Some(refused)) => Some(Late::Refused(refused)),
-            (None, None) => None,
+            (None, Some(refused)) if !self.another_may_have_paid(refused) => Some(Late::Refused(refused)),
+            (None, _) => None,
+        }
+    }
+
+    /// Besides the attempt that this answer belongs to, which its token names.
+    fn another_may_have_paid(&self, late: &LateAnswer) -> bool {
+        let mut sent = self.attempts.iter().filter(|attempt| attempt.may_have_paid());
+        match late.lease_token {
+            Some(_) => sent.any(|attempt| attempt.lease_token != late.lease_token),
+            None => sent.count() > 1,
         }
     }
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Late<'h> {
+pub enum Late<'h> {
     Paid(&'h LateAnswer),
     Refused(&'h LateAnswer),
     /// The rail said both.
     Contradiction,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const OWN: &str = "00000000-0000-4000-8000-000000000001";
+    const OTHER: &str = "00000000-0000-4000-8000-000000000002";
+
+    fn attempt(state: &str, code: &str, token: Option<&str>) -> Value {
+        let at = DateTime::from_timestamp(1_800_000_000, 0).expect("a time");
+        json!({ "state": state, "claimed_at": at, "completed_at": at, "error_code": code, "lease_token": token })
+    }
+
+    /// After a final no that came too late for its lease.
+    fn is_settled(attempts: &[&Value], token: Option<&str>) -> bool {
+        let late = json!([{ "state": "FAILED", "money_moved": "no", "error_code": "RAIL_DECLINED", "lease_token": token }]);
+        let history: History =
+            serde_json::from_value(json!({ "attempts": attempts, "late_answers": late })).expect("a history");
+        matches!(history.settled_late(), Some(Late::Refused(_)))
+    }
+
+    #[test]
+    fn a_late_no_settles_its_own_attempt_and_what_cannot_have_paid() {
+        let own = attempt("ZOMBIE_REQUEUE", "LEASE_EXPIRED", Some(OWN));
+        let unsent = attempt("RETRYABLE", "NOT_SENT", Some(OTHER));
+        assert!(is_settled(&[&own], Some(OWN)));
+        assert!(is_settled(&[&unsent, &own], Some(OWN)));
+    }
+
+    #[test]
+    fn a_late_no_does_not_settle_what_another_attempt_may_have_paid() {
+        let own = attempt("ZOMBIE_REQUEUE", "LEASE_EXPIRED", Some(OWN));
+        let lost = attempt("ZOMBIE_REQUEUE", "LEASE_EXPIRED", Some(OTHER));
+        let unheard = attempt("RETRYABLE", "OUTCOME_UNKNOWN", Some(OTHER));
+        assert!(!is_settled(&[&own, &lost], Some(OWN)));
+        assert!(!is_settled(&[&unheard, &own], Some(OWN)));
+        assert!(!is_settled(&[&lost], Some(OWN)), "the one that may have paid is another");
+    }
+
+    #[test]
+    fn without_tokens_a_late_no_settles_only_where_one_attempt_may_have_paid() {
+        let lost = attempt("ZOMBIE_REQUEUE", "LEASE_EXPIRED", None);
+        assert!(is_settled(&[&lost], None));
+        assert!(!is_settled(&[&lost, &lost], None));
+    }
 }

@@ -7,12 +7,15 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::breaker::Grants;
 use super::{Flight, Host};
+use crate::faults::{self, CrashPoint};
 use crate::outbox::Error;
 use crate::rail::pace::COMPLETION_MARGIN;
 
 const REPAIR_EVERY: Duration = Duration::from_secs(5);
 const REPAIR_ROWS: i32 = 1_000;
 const PARKING_EVERY: Duration = Duration::from_secs(1);
+/// A pause or a suspension is obeyed within two seconds.
+const STOPPED_EVERY: Duration = Duration::from_secs(1);
 const BREAKERS_EVERY: Duration = Duration::from_secs(1);
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
 
@@ -20,6 +23,7 @@ pub(super) async fn run(host: Arc<Host>) {
     tokio::join!(
         again(REPAIR_EVERY, || repair(&host)),
         again(PARKING_EVERY, || park(&host)),
+        again(STOPPED_EVERY, || stopped(&host)),
         again(HEARTBEAT_EVERY, || heartbeat(&host)),
         again(BREAKERS_EVERY, || breakers(&host)),
     );
@@ -38,9 +42,9 @@ async fn again<F: Future<Output = Result<(), Error>>>(every: Duration, act: impl
 }
 
 async fn repair(host: &Host) -> Result<(), Error> {
-    let repaired = host.executor.repair(REPAIR_ROWS).await?;
+    let repaired = faults::sending(CrashPoint::RepairSent, host.executor.repair(REPAIR_ROWS)).await?;
     if !repaired.is_empty() {
-        host.metrics.reaper_requeues.inc_by(repaired.len() as u64);
+        host.metrics.repaired(&repaired);
         tracing::info!(payments = repaired.len(), "{} payments of dead hosts are due again", repaired.len());
         host.freed.notify_one();
     }
@@ -49,6 +53,12 @@ async fn repair(host: &Host) -> Result<(), Error> {
 
 async fn park(host: &Host) -> Result<(), Error> {
     host.executor.reconcile_parking().await.map(drop)
+}
+
+/// Claims obey it anyway; this is for what is leased and waits for its turn.
+async fn stopped(host: &Host) -> Result<(), Error> {
+    host.stopped.store(Arc::new(host.executor.stopped().await?));
+    Ok(())
 }
 
 async fn breakers(host: &Host) -> Result<(), Error> {
@@ -77,7 +87,8 @@ async fn heartbeat(host: &Host) -> Result<(), Error> {
     old.sort_by_key(|flight| flight.lease);
     for same in old.chunk_by(|left, right| left.lease == right.lease) {
         let held: Vec<_> = same.iter().map(|flight| flight.held).collect();
-        let extended = host.executor.extend(&held, same[0].lease.as_secs_f64()).await?;
+        let extend = host.executor.extend(&held, same[0].lease.as_secs_f64());
+        let extended = faults::sending(CrashPoint::ExtensionSent, extend).await?;
         let mut flights = host.flights();
         for (outbox_id, _) in extended {
             if let Some(flight) = flights.get_mut(&outbox_id) {

@@ -1,5 +1,6 @@
 //! A rail at work in this host: how much it may take at the moment.
 
+use std::mem;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,11 +20,12 @@ use crate::rail::{Loaded, Rail};
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// One claim takes at most this many rows of a rail.
 const BATCH_MAX: usize = 500;
-/// While more is due than there is room for, places gather: a claim for each single one would cost more than it brings. A quarter
-/// of all is enough, or this time since the last claim.
-const GATHER: Duration = Duration::from_millis(5);
+/// While more is due than there is room for, places gather: a write for each single one would cost more than it brings. A quarter
+/// of all is enough, or this time.
+pub(super) const GATHER: Duration = Duration::from_millis(5);
 /// While a breaker is open, or more is due than there is room for, one look this often is for payments with a past alone:
-/// neither a broken rail nor a long queue keeps what may have left from being asked about.
+/// neither a broken rail nor a long queue keeps what may have left from being asked about. Behind a long queue every other
+/// look is for them as long as there are more of them than one brings.
 const PAST_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -44,6 +46,12 @@ struct Seen {
     /// More was due than the last claim could bring.
     crowded: bool,
     past_at: Option<Instant>,
+    /// The last look for payments with a past brought as many as it could.
+    more_past: bool,
+    /// And others had their turn since.
+    past_turn: bool,
+    /// Something other than the queue may have ended the last look: after it the bucket may be empty.
+    short: bool,
     claimed_at: Option<Instant>,
     found_at: Option<Instant>,
 }
@@ -81,10 +89,12 @@ impl Lane {
         let past_due = seen.past_at.is_none_or(|at| now.duration_since(at) >= PAST_EVERY);
         let (limit, only) = match self.breaker.grants(now) {
             Grants::All if gathering => (0, None),
-            Grants::All if seen.crowded && past_due => (free.div_ceil(4), Some(Only::Tried)),
+            Grants::All if seen.crowded && (past_due || seen.past_turn) => {
+                (free.div_ceil(4), Some(Only::Tried))
+            }
             Grants::All => (free, None),
-            // One at a time until it is known how that one fared.
-            Grants::One => (usize::from(taken == 0), None),
+            // One at a time until it is known how that one fared; the breaker gives a ticket to the first alone.
+            Grants::One => (free.min(1), None),
             Grants::None if past_due => (free.min(1), Some(Only::Asked)),
             Grants::None => (0, None),
         };
@@ -109,11 +119,18 @@ impl Lane {
     pub(super) fn brought(&self, room: &Room, leases: &[&Lease], short: bool, now: Instant) -> bool {
         let mut seen = self.seen();
         seen.claimed_at = Some(now);
-        if room.only.is_some() {
-            seen.past_at = Some(now);
-            return true;
-        }
         let full = leases.len() >= room.limit as usize;
+        let was_short = mem::replace(&mut seen.short, short && !leases.is_empty());
+        if let Some(only) = room.only {
+            seen.past_at = Some(now);
+            // The look before may have emptied the bucket: then the turn is kept for when there is something in it.
+            if was_short && leases.is_empty() {
+                return false;
+            }
+            (seen.more_past, seen.past_turn) = (full || short, false);
+            // Behind a long queue others are next, at once; behind an open breaker nobody is.
+            return !leases.is_empty() || only == Only::Tried;
+        }
         // An empty bucket and an empty queue look the same; shortly after something was found it is the bucket.
         let found_lately = seen.found_at.is_some_and(|at| now.duration_since(at) < SWEEP_EVERY);
         let waits_for_rate =
@@ -121,6 +138,7 @@ impl Lane {
         seen.crowded = full || short || waits_for_rate;
         if !leases.is_empty() {
             seen.found_at = Some(now);
+            seen.past_turn = seen.more_past;
         }
         let fresh = leases.iter().filter(|lease| lease.attempt_count == 0);
         seen.reached = seen.reached.max(fresh.map(|lease| lease.next_attempt_at).max());

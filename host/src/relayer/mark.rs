@@ -5,6 +5,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
 use super::report::persist;
+use crate::faults::{self, CrashPoint, crash_point};
 use crate::outbox::lease::{Executor, Held};
 
 /// In one statement.
@@ -39,10 +40,12 @@ async fn run(executor: Executor, mut wishes: UnboundedReceiver<Wish>) {
     while wishes.recv_many(&mut batch, BATCH_MAX).await > 0 {
         let held: Vec<_> = batch.iter().map(|wish| wish.held).collect();
         // Until it is known whether they are there: a mark without a sending would be a case for a person.
-        let marked = persist(|| executor.mark_handed_over(&held)).await.unwrap_or_else(|error| {
+        let mark = persist(|| executor.mark_handed_over(&held));
+        let marked = faults::sending(CrashPoint::MarkSent, mark).await.unwrap_or_else(|error| {
             tracing::error!(%error, "{} payments are not sent, their marks were refused: {error}", held.len());
             Vec::new()
         });
+        crash_point(CrashPoint::MarkCommitted);
         for wish in batch.drain(..) {
             // Who asked may be gone; the mark then goes with the lease.
             wish.answer.send(marked.contains(&wish.held.outbox_id)).ok();

@@ -7,22 +7,23 @@
 mod attempt;
 mod breaker;
 mod claim;
-mod history;
+pub mod history;
 mod keep;
 mod lane;
 mod mark;
 mod report;
-mod schedule;
+pub mod schedule;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use tokio::sync::{Notify, mpsc, watch};
 use uuid::Uuid;
 
 use crate::observe::Metrics;
-use crate::outbox::lease::{Executor, Held};
+use crate::outbox::lease::{Executor, Held, Lease, Stopped};
 use crate::outbox::{Database, Error};
 use crate::rail::{Rails, Sandbox};
 use lane::Lane;
@@ -64,6 +65,8 @@ struct Host {
     metrics: Arc<Metrics>,
     /// Leases that are ours, and until when we trust them.
     flights: Mutex<HashMap<Uuid, Flight>>,
+    /// What a person stopped, as of a second ago.
+    stopped: ArcSwap<Stopped>,
     /// A place is free again.
     freed: Notify,
     stop: watch::Receiver<bool>,
@@ -112,6 +115,18 @@ impl Host {
         self.flights.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Its rail is paused or its participant suspended: it is not handed over now.
+    fn is_held_back(&self, lease: &Lease) -> bool {
+        let stopped = self.stopped.load();
+        stopped.rails.contains(&lease.rail_type) || stopped.participants.contains(&lease.participant_id)
+    }
+
+    /// More is due on some rail than it may take at the moment.
+    fn is_crowded(&self) -> bool {
+        let now = Instant::now();
+        self.lanes.values().any(|lane| lane.is_crowded(now))
+    }
+
     fn rail_names(&self) -> Vec<String> {
         self.lanes.keys().cloned().collect()
     }
@@ -139,17 +154,20 @@ pub async fn run(
         lanes,
         metrics,
         flights: Mutex::default(),
+        stopped: ArcSwap::default(),
         freed: Notify::new(),
         stop,
     });
     host.executor.report(&host.rail_names(), false).await?;
     let (ended, endings) = mpsc::unbounded_channel();
     let mut reporter = tokio::spawn(report::run(host.clone(), endings));
-    let keeper = tokio::spawn(keep::run(host.clone()));
+    let mut keeper = tokio::spawn(keep::run(host.clone()));
     tokio::select! {
         claimed = claim::run(&host, database, ended) => claimed?,
         // It ends by itself only after the last attempt: nothing may be sent that nobody writes down.
         ended = &mut reporter => return Err(Error::Schema(format!("the reporter ended: {ended:?}"))),
+        // Without it leases run out under calls, and those of dead hosts are not ended.
+        ended = &mut keeper => return Err(Error::Schema(format!("the keeper ended: {ended:?}"))),
     }
     // The last sender went with the last attempt: the reporter ends when all is written.
     let left = match tokio::time::timeout(host.options.drain, reporter).await {
@@ -165,5 +183,5 @@ pub async fn run(
 
 /// From 0 to 1. What pauses are scattered by, so that hosts and payments do not march in step.
 fn die() -> f64 {
-    f64::from(Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
+    fastrand::f64()
 }

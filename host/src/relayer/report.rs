@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
+use tokio::time::sleep_until;
 use tracing::{Instrument, Span};
 
 use super::attempt::End;
-use super::lane::Place;
+use super::lane::{GATHER, Place};
 use super::{Aloft, Host};
+use crate::faults::{self, CrashPoint, Guard, crash_point};
 use crate::outbox::Error;
 use crate::outbox::complete::Completion;
 use crate::outbox::lease::Held;
@@ -19,7 +21,9 @@ use crate::outcome::ErrorCode;
 /// In one statement.
 const BATCH_MAX: usize = 500;
 /// Statements at a time.
-const WRITES_MAX: usize = 2;
+const WRITES_MAX: usize = 4;
+/// A batch waits no longer than this for the one before it: a single write that is stuck must not hold up all the others.
+const WAIT_MAX: Duration = Duration::from_millis(50);
 const FAILED_PAUSE_FIRST: Duration = Duration::from_millis(50);
 const FAILED_PAUSE_MAX: Duration = Duration::from_secs(5);
 
@@ -43,12 +47,14 @@ struct Claimed {
 }
 
 /// Runs until the last attempt has ended and is written. While one batch is on its way the next one gathers; one that is full
-/// does not wait.
+/// or has waited does not wait longer.
 pub(super) async fn run(host: Arc<Host>, mut endings: UnboundedReceiver<Ended>) {
     let (mut batch, mut writing) = (Vec::new(), JoinSet::new());
-    let mut open = true;
-    while open || !writing.is_empty() {
+    let (mut open, mut gathers_since) = (true, Instant::now());
+    while open || !batch.is_empty() || !writing.is_empty() {
         let space = BATCH_MAX - batch.len();
+        let was_empty = batch.is_empty();
+        let due = gathers_since + patience(&host, batch.len(), writing.is_empty());
         tokio::select! {
             more = endings.recv_many(&mut batch, space), if open && space > 0 => open = more > 0,
             Some(written) = writing.join_next() => {
@@ -56,15 +62,32 @@ pub(super) async fn run(host: Arc<Host>, mut endings: UnboundedReceiver<Ended>) 
                     tracing::error!(%error, "outcomes were not written, others will ask: {error}");
                 }
             }
+            () = sleep_until(due.into()), if !was_empty && writing.len() < WRITES_MAX => {}
         }
-        let may_write = writing.is_empty() || batch.len() == BATCH_MAX && writing.len() < WRITES_MAX;
+        if was_empty {
+            gathers_since = Instant::now();
+        }
+        let has_waited = gathers_since.elapsed() >= patience(&host, batch.len(), writing.is_empty());
+        let may_write = (has_waited || batch.len() == BATCH_MAX) && writing.len() < WRITES_MAX;
         if may_write && !batch.is_empty() {
             writing.spawn(write(host.clone(), mem::take(&mut batch)));
         }
     }
 }
 
+/// For how long a batch gathers: behind another one, and where places are short, while others will soon be ready.
+fn patience(host: &Host, gathered: usize, nothing_is_written: bool) -> Duration {
+    match nothing_is_written {
+        false => WAIT_MAX,
+        true if gathered * 4 < host.flights().len() && host.is_crowded() => GATHER,
+        true => Duration::ZERO,
+    }
+}
+
 async fn write(host: Arc<Host>, batch: Vec<Ended>) {
+    if host.is_stopping() {
+        crash_point(CrashPoint::Draining);
+    }
     let (mut completions, mut claims, mut unused, mut places) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for Ended { rail, sent, held, end, span, place, aloft } in batch {
@@ -84,13 +107,15 @@ async fn write(host: Arc<Host>, batch: Vec<Ended>) {
 
 /// A token that has completed is recognised, so this may be repeated until an answer comes.
 async fn complete(host: &Host, completions: &[Completion], claims: &[Claimed]) {
-    let answers = match persist(|| host.executor.complete_batch(completions)).await {
+    let write = persist(|| host.executor.complete_batch(completions));
+    let answers = match faults::sending(CrashPoint::CompletionSent, write).await {
         Ok(answers) => answers,
         Err(error) => {
             tracing::error!(%error, "{} outcomes cannot be written, others will ask: {error}", completions.len());
             return;
         }
     };
+    crash_point(CrashPoint::CompletionCommitted);
     for ((completion, claimed), answer) in completions.iter().zip(claims).zip(answers) {
         let payment = completion.held.outbox_id;
         match answer {
@@ -122,7 +147,8 @@ async fn complete(host: &Host, completions: &[Completion], claims: &[Claimed]) {
 /// What was heard is evidence, whatever becomes of the row.
 async fn keep(host: &Host, completion: &Completion) {
     let payment = completion.held.outbox_id;
-    match persist(|| host.executor.record_late_answer(completion)).await {
+    let write = persist(|| host.executor.record_late_answer(completion));
+    match faults::sending(CrashPoint::LateAnswerSent, write).await {
         Ok(_) => host.metrics.late_answers.inc(),
         Err(error) => tracing::error!(%payment, %error, "{payment}: a late answer was not kept: {error}"),
     }
@@ -135,6 +161,7 @@ pub(super) async fn persist<T, F: Future<Output = Result<T, Error>>>(
     let mut pause = FAILED_PAUSE_FIRST;
     loop {
         match write().await {
+            Err(error) if faults::is_left_out(Guard::OutcomeIsWritten) => return Err(error),
             Err(error @ (Error::Unreachable(_) | Error::Conflict(_) | Error::Other { .. })) => {
                 tracing::debug!(%error, pause_ms = pause.as_millis(), "not written yet: {error}");
                 tokio::time::sleep(pause).await;
@@ -150,7 +177,8 @@ async fn release(host: &Host, unused: &[Held]) {
     if unused.is_empty() {
         return;
     }
-    if let Err(error) = persist(|| host.executor.release(unused)).await {
+    let write = persist(|| host.executor.release(unused));
+    if let Err(error) = faults::sending(CrashPoint::ReleaseSent, write).await {
         tracing::info!(%error, "{} unused leases are left to expire: {error}", unused.len());
     }
 }

@@ -7,14 +7,14 @@ use chrono::{DateTime, Utc};
 use super::history::{History, Late, LateAnswer};
 use crate::outbox::complete::{MoneyMoved, Outcome, State};
 use crate::outcome::{Class, Decision, ErrorCode};
-use crate::rail::pace::Pace;
+use crate::rail::pace::{ATTEMPTS_MAX, Pace};
 
 /// Longer a payment is never left alone, whatever a rail asks for.
 const DELAY_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// A rail, as far as it decides what may be done.
 #[derive(Debug, Clone)]
-pub(super) struct Manner {
+pub struct Manner {
     pub pace: Pace,
     pub idempotent: bool,
     pub can_query: bool,
@@ -24,14 +24,14 @@ pub(super) struct Manner {
 
 /// What a leased payment needs.
 #[derive(Debug)]
-pub(super) enum Step {
+pub enum Step {
     Disburse,
     Ask,
     /// All is known already.
     Write(Box<Outcome>),
 }
 
-pub(super) fn step(unsettled: bool, history: &History, manner: &Manner, now: DateTime<Utc>) -> Step {
+pub fn step(unsettled: bool, history: &History, manner: &Manner, now: DateTime<Utc>) -> Step {
     match history.settled_late() {
         Some(Late::Paid(late)) => return late_verdict(late, State::Dispatched, MoneyMoved::Yes),
         Some(Late::Refused(late)) => return late_verdict(late, State::Failed, MoneyMoved::No),
@@ -71,7 +71,7 @@ fn open_end(why: &str) -> Step {
 }
 
 /// What is written down. `attempts` counts this one; `die` is from 0 to 1.
-pub(super) fn outcome(
+pub fn outcome(
     decision: Decision,
     attempts: i32,
     history: &History,
@@ -80,13 +80,13 @@ pub(super) fn outcome(
     die: f64,
 ) -> Outcome {
     let pace = &manner.pace;
-    let resend = || pace.retry.after(attempts).mul_f64(die);
+    let resend = || pace.retry.after(attempts - history.questions()).mul_f64(die);
     let ask = || pace.query.after(attempts).mul_f64(0.9 + 0.2 * die);
     let again = |unsettled, delay| (State::Retryable, None, unsettled, Some(delay));
     let (state, money_moved, unsettled, delay) = match decision.class {
         Class::Success => (State::Dispatched, Some(MoneyMoved::Yes), None, None),
-        // Our own refusal today says nothing about what left yesterday.
-        Class::Terminal if ours(&decision) && history.may_have_paid() => {
+        // A refusal of what was sent today, by us or by the rail, says nothing about what left yesterday.
+        Class::Terminal if !decision.of_a_question && history.may_have_paid() => {
             (State::Failed, Some(MoneyMoved::Unknown), None, None)
         }
         Class::Terminal => (State::Failed, Some(MoneyMoved::No), None, None),
@@ -99,7 +99,12 @@ pub(super) fn outcome(
         Class::NotFound if may_resend(history, manner, now) => again(Some(false), resend()),
         Class::NotFound => again(None, ask()),
         Class::Retryable => again(None, resend()),
-        Class::Hold => again(None, Duration::from_millis(pace.breaker.open_ms.into())),
+        Class::Hold => again(None, resend().max(Duration::from_millis(pace.breaker.open_ms.into()))),
+    };
+    // The last attempt there is: what may have left once is not called unpaid because nothing was heard since.
+    let unsettled = match attempts >= ATTEMPTS_MAX && history.may_have_paid() {
+        true => Some(true),
+        false => unsettled,
     };
     let asked_for = decision.retry_after_seconds.map(|seconds| Duration::from_secs(seconds.into()));
     Outcome {
@@ -133,11 +138,6 @@ fn remembered(history: &History, manner: &Manner, now: DateTime<Utc>) -> bool {
         (Some(first), Some(window)) => now < first + window,
         _ => true,
     }
-}
-
-/// A refusal before anything left.
-fn ours(decision: &Decision) -> bool {
-    matches!(decision.error_code, Some(ErrorCode::InvalidPayload | ErrorCode::RefusedLocally))
 }
 
 #[cfg(test)]
@@ -177,6 +177,7 @@ mod tests {
             rail_code: None,
             rail_reference: None,
             message: None,
+            of_a_question: false,
             opens_breaker: false,
             retry_after_seconds: None,
         }
@@ -259,6 +260,34 @@ mod tests {
     }
 
     #[test]
+    fn only_the_answer_to_a_question_says_that_an_earlier_attempt_did_not_pay() {
+        let refuse = |of_a_question, history: &History| {
+            let decision = Decision { of_a_question, ..decision(Class::Terminal, ErrorCode::RailDeclined) };
+            let written = outcome(decision, 3, history, &manner(), at(9), 0.5);
+            (written.state, written.money_moved)
+        };
+        let sent =
+            history(&[(0, "RETRYABLE", Some("OUTCOME_UNKNOWN")), (40, "RETRYABLE", Some("NOT_FOUND"))]);
+        assert_eq!(refuse(false, &sent), (State::Failed, Some(MoneyMoved::Unknown)));
+        assert_eq!(refuse(true, &sent), (State::Failed, Some(MoneyMoved::No)), "the last word on the key");
+        assert_eq!(refuse(false, &history(&[])), (State::Failed, Some(MoneyMoved::No)));
+        let unsent = history(&[(0, "RETRYABLE", Some("NOT_SENT")), (3, "RETRYABLE", Some("ON_HOLD"))]);
+        assert_eq!(refuse(false, &unsent), (State::Failed, Some(MoneyMoved::No)), "nothing left before");
+    }
+
+    #[test]
+    fn the_last_attempt_does_not_settle_by_silence_what_may_have_left() {
+        let sent =
+            history(&[(0, "RETRYABLE", Some("OUTCOME_UNKNOWN")), (40, "RETRYABLE", Some("NOT_FOUND"))]);
+        let unsent = history(&[(0, "RETRYABLE", Some("NOT_SENT"))]);
+        let last = |history: &History, attempts| {
+            let decision = decision(Class::Retryable, ErrorCode::NotSent);
+            outcome(decision, attempts, history, &manner(), at(99), 0.5).unsettled
+        };
+        assert_eq!((last(&sent, 19), last(&sent, 20), last(&unsent, 20)), (None, Some(true), None));
+    }
+
+    #[test]
     fn late_answers_that_contradict_each_other_are_for_a_person() {
         let answers = json!([
             { "state": "FAILED", "money_moved": "no" },
@@ -300,6 +329,17 @@ mod tests {
             0.5,
         );
         assert_eq!((failed.state, failed.unsettled), (State::Retryable, None));
+    }
+
+    #[test]
+    fn questions_do_not_prolong_the_pause_between_two_requests_to_pay() {
+        let asked = [(0, "RETRYABLE", Some("OUTCOME_UNKNOWN")), (1, "RETRYABLE", Some("QUERY_FAILED"))];
+        let found = [asked[0], asked[1], asked[1], (3, "RETRYABLE", Some("NOT_FOUND"))];
+        let pause = |history: &History, attempts| {
+            let decision = decision(Class::Retryable, ErrorCode::NotSent);
+            outcome(decision, attempts, history, &manner(), at(0), 1.0).retry_delay_seconds
+        };
+        assert_eq!(pause(&history(&found), 5), pause(&history(&found[..1]), 2));
     }
 
     #[test]

@@ -9,8 +9,7 @@
 //! otherwise:                  either 9 settled | 1 unclear LOST
 //! ```
 //!
-//! The first rule that fits decides; without any the payment is settled. A pattern is a text with at most one `*`, which
-//! stands for any characters. A destination that begins with `script:` brings its own timeline: `script: pending, settled`.
+//! The first rule that fits decides; without any the payment is settled. In a pattern `*` stands for any characters. A destination that begins with `script:` brings its own timeline: `script: pending, settled`.
 //!
 //! | step | at that attempt the adapter |
 //! |---|---|
@@ -145,11 +144,11 @@ fn choice(text: &str) -> Result<(u32, Step), String> {
 }
 
 fn fits(pattern: &str, text: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == text,
-        Some((head, tail)) => {
-            text.len() >= head.len() + tail.len() && text.starts_with(head) && text.ends_with(tail)
-        }
+    let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(text) = text.strip_prefix(head) else { return false };
+    match rest.contains('*') {
+        false => text.ends_with(rest),
+        true => (0..=text.len()).any(|at| text.is_char_boundary(at) && fits(rest, &text[at..])),
     }
 }
 
@@ -186,6 +185,7 @@ mod tests {
     #[test]
     fn a_star_stands_for_any_characters() {
         assert!(fits("*13", "5.13") && fits("00*", "00ff") && fits("a*b", "ab") && fits("x", "x"));
+        assert!(fits("*.7*", "12.73") && !fits("*.7*", "12.37"));
         assert!(!fits("*13", "5.14") && !fits("ab*ba", "aba") && !fits("x", "xy"));
     }
 }

@@ -3,27 +3,35 @@
 use crate::http::Failure;
 use crate::{Answer, Declined, Pending, RailCode, Settled, Unclear, Violation};
 
+/// The contract's limit.
+const CODE_CHARS_MAX: usize = 256;
+
 impl RailCode {
     pub fn new(field: &str, value: impl Into<String>) -> Self {
         Self { field: field.to_owned(), value: value.into() }
+    }
+
+    /// As the contract takes it: a text that is empty or endless is no code, and must not spoil the answer.
+    fn kept(self) -> Option<Self> {
+        (1..=CODE_CHARS_MAX).contains(&self.value.chars().count()).then_some(self)
     }
 }
 
 impl Answer {
     pub fn settled(reference: impl Into<String>, code: Option<RailCode>) -> Self {
-        Self::Settled(Settled { reference: reference.into(), code })
+        Self::Settled(Settled { reference: reference.into(), code: code.and_then(RailCode::kept) })
     }
 
     pub fn pending(reference: Option<String>, code: Option<RailCode>) -> Self {
-        Self::Pending(Pending { reference, code })
+        Self::Pending(Pending { reference, code: code.and_then(RailCode::kept) })
     }
 
     pub fn declined(code: Option<RailCode>, message: impl Into<String>) -> Self {
-        Self::Declined(Declined { code, message: message.into() })
+        Self::Declined(Declined { code: code.and_then(RailCode::kept), message: message.into() })
     }
 
     pub fn unclear(code: Option<RailCode>, detail: impl Into<String>) -> Self {
-        Self::Unclear(Unclear { code, detail: detail.into() })
+        Self::Unclear(Unclear { code: code.and_then(RailCode::kept), detail: detail.into() })
     }
 
     /// What a request to pay means when it brought no reply: `not-sent` where nothing left, `unclear` otherwise.

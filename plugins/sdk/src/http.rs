@@ -7,6 +7,18 @@ use crate::bindings::symphony::rail::http as wire;
 
 pub use wire::Failure;
 
+impl Failure {
+    /// For people.
+    pub fn why(&self) -> &str {
+        match self {
+            Self::Denied(why) | Self::NotSent(why) | Self::MaybeSent(why) | Self::Limit(why) => why,
+        }
+    }
+}
+
+/// So much of a reply that nobody understands is kept.
+const EXCERPT_BYTES: usize = 200;
+
 /// A request under construction.
 #[derive(Debug, Clone)]
 pub struct Request(wire::Request);
@@ -83,5 +95,15 @@ impl Response {
 
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(&self.0.body)
+    }
+
+    /// What it was, for a person to look at: the status and how the body begins.
+    pub fn excerpt(&self) -> String {
+        let begin = String::from_utf8_lossy(&self.0.body[..self.0.body.len().min(EXCERPT_BYTES)]);
+        let begin = begin.split_whitespace().collect::<Vec<_>>().join(" ");
+        match begin.is_empty() {
+            true => format!("HTTP {} without a body", self.status()),
+            false => format!("HTTP {}: {begin}", self.status()),
+        }
     }
 }

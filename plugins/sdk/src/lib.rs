@@ -22,6 +22,7 @@ pub mod destination;
 pub mod http;
 pub mod log;
 pub mod money;
+pub mod msisdn;
 pub mod settings;
 pub mod tokens;
 pub mod vault;

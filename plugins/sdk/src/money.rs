@@ -1,5 +1,7 @@
 //! Exact amounts, as the contract carries them: `10.00`, never 10.0.
 
+use std::cmp::Ordering;
+
 use serde_json::Number;
 
 use crate::Money;
@@ -15,6 +17,17 @@ impl Money {
         self.amount.replacen('.', "", 1).parse().ok()
     }
 
+    /// Why it does not lie between two amounts of the same currency; either may be left out.
+    pub fn out_of_bounds(&self, least: Option<&str>, most: Option<&str>) -> Option<String> {
+        match (least, most) {
+            (Some(least), _) if compare(&self.amount, least).is_lt() => {
+                Some(format!("must be {least} or more"))
+            }
+            (_, Some(most)) if compare(&self.amount, most).is_gt() => Some(format!("must be {most} or less")),
+            _ => None,
+        }
+    }
+
     /// The shortest form of the same amount: `10.50` is `10.5`, `10.00` is `10`.
     pub fn shortest(&self) -> &str {
         match self.amount.contains('.') {
@@ -27,6 +40,16 @@ impl Money {
     pub fn number(&self) -> Option<Number> {
         self.amount.parse().ok()
     }
+}
+
+/// Which of two decimal numbers is greater, whatever their length.
+fn compare(left: &str, right: &str) -> Ordering {
+    let parts = |text: &str| {
+        let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+        (whole.trim_start_matches('0').to_owned(), decimals.trim_end_matches('0').to_owned())
+    };
+    let ((left, left_decimals), (right, right_decimals)) = (parts(left), parts(right));
+    (left.len(), left, left_decimals).cmp(&(right.len(), right, right_decimals))
 }
 
 #[cfg(test)]
@@ -51,6 +74,19 @@ mod tests {
             assert_eq!(money.minor_units(), Some(minor));
             assert_eq!(money.shortest(), shortest);
             assert_eq!(money.number().map(|number| number.to_string()).as_deref(), Some(amount));
+        }
+    }
+
+    #[test]
+    fn bounds_are_compared_by_value() {
+        for (amount, least, most, within) in [
+            ("9.99", Some("10"), None, false),
+            ("10.00", Some("10"), Some("10.0"), true),
+            ("10.01", None, Some("10"), false),
+            ("9.00", None, Some("10.00"), true),
+            ("0.05", Some("0.5"), None, false),
+        ] {
+            assert_eq!(money(amount).out_of_bounds(least, most).is_none(), within, "{amount}");
         }
     }
 }

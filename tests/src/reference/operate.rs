@@ -76,18 +76,23 @@ impl Outbox {
         row.next_attempt_at.max(self.now.min(front + place))
     }
 
-    /// A person's finding, once, and only where the rail left the outcome open.
+    /// A person's finding, only where the rail left the outcome open: once, unless the rail is heard to have paid after a no.
     pub fn resolve(&mut self, id: Uuid, money_moved: &'static str) -> Result<(), Refusal> {
         if !["yes", "no"].contains(&money_moved) {
             return Err(Refusal::Invalid);
         }
         let open = self.verdict(id).is_some_and(|v| {
-            v.state == "FAILED" && (v.money_moved == "unknown" || self.heard_success_late(id))
+            v.state == "FAILED"
+                && match self.finding(id) {
+                    None => v.money_moved == "unknown" || self.heard_success_after(id, Micros::MIN),
+                    Some((found, at)) => found == "no" && self.heard_success_after(id, at),
+                }
         });
-        if !open || self.resolutions.contains_key(&id) {
+        if !open {
             return Err(Refusal::NotAllowed);
         }
-        self.resolutions.insert(id, money_moved);
+        let now = self.now;
+        self.resolutions.entry(id).or_default().push((money_moved, now));
         self.acts.push(("resolve_payment", id.to_string()));
         Ok(())
     }
@@ -101,28 +106,33 @@ impl Outbox {
         created_at: Micros,
     ) -> Result<Receipt, Refusal> {
         let verdict = self.verdict(old).ok_or(Refusal::NotAllowed)?;
-        let moved = self.resolutions.get(&old).copied().unwrap_or(verdict.money_moved);
-        if verdict.state != "FAILED" || moved != "no" || self.heard_success_late(old) {
+        let moved = self.finding(old).map_or(verdict.money_moved, |(found, _)| found);
+        if verdict.state != "FAILED" || moved != "no" || self.heard_success_after(old, Micros::MIN) {
             return Err(Refusal::NotAllowed);
         }
         let (instruction_id, idempotency_key) = key.clone();
         let request = Request { instruction_id, idempotency_key, ..verdict.request.clone() };
-        let receipt = self.clone().enqueue(&request, id, created_at)?;
+        let fronts = self.queue_fronts();
+        let receipt = self.clone().enqueue(&request, &fronts, id, created_at)?;
         if self.reissues.get(&old) == Some(&receipt.outbox_id) {
             return Ok(receipt);
         }
         if receipt.replayed || self.reissues.contains_key(&old) {
             return Err(Refusal::NotAllowed);
         }
-        self.enqueue(&request, id, created_at)?;
+        self.enqueue(&request, &fronts, id, created_at)?;
         self.reissues.insert(old, receipt.outbox_id);
         self.acts.push(("reissue_payment", old.to_string()));
         Ok(receipt)
     }
 
-    fn heard_success_late(&self, id: Uuid) -> bool {
+    fn finding(&self, id: Uuid) -> Option<(&'static str, Micros)> {
+        self.resolutions.get(&id).and_then(|all| all.last()).copied()
+    }
+
+    fn heard_success_after(&self, id: Uuid, at: Micros) -> bool {
         let success = |late: &LateAnswer| late.money_moved == "yes" || late.state == "DISPATCHED";
-        self.late_answers.iter().any(|((of, _), late)| *of == id && success(late))
+        self.late_answers.iter().any(|((of, _), late)| *of == id && success(late) && late.recorded_at > at)
     }
 
     pub fn report_host(&mut self, worker: &str, rails: &[String], asleep: bool) {

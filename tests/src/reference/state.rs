@@ -25,8 +25,8 @@ pub struct Outbox {
     pub pending: BTreeMap<Uuid, Pending>,
     pub attempts: BTreeMap<Uuid, Vec<Attempt>>,
     pub late_answers: BTreeMap<(Uuid, Uuid), LateAnswer>,
-    /// What a person found of the money, by payment.
-    pub resolutions: BTreeMap<Uuid, &'static str>,
+    /// What a person found of the money, and when, by payment. The last finding counts.
+    pub resolutions: BTreeMap<Uuid, Vec<(&'static str, Micros)>>,
     /// Successor by predecessor.
     pub reissues: BTreeMap<Uuid, Uuid>,
     pub participants: BTreeMap<String, Participant>,
@@ -66,6 +66,13 @@ pub struct Pending {
     /// Of the current lease or of the last one.
     pub claimed_at: Option<Micros>,
     pub lease: Option<Lease>,
+}
+
+impl Pending {
+    /// The hand-over mark, unless an earlier lease left it.
+    pub fn own_mark(&self) -> Option<Micros> {
+        self.handed_over_at.filter(|at| Some(*at) >= self.claimed_at)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

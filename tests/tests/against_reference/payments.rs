@@ -1,5 +1,7 @@
 //! Accepting payments and writing their verdicts, on both sides.
 
+use std::collections::BTreeMap;
+
 use harness::Role;
 use harness::reference::{Completed, LateAnswer, Micros, Outcome, Receipt, Refusal, Words};
 use sqlx::Row as _;
@@ -20,11 +22,12 @@ impl World<'_> {
         let query = query.bind(column(0)).bind(column(1)).bind(column(2)).bind(column(3)).bind(column(4));
         let answers = self.sessions.call(Role::Ingest, turn, query).await?;
         same(&answers.len(), &rows.len())?;
+        let fronts = self.model.queue_fronts();
         for (n, (row, answer)) in (1..).zip(rows.iter().zip(&answers)) {
             same(&answer.get::<i32, _>("ordinal"), &n)?;
             let refusal: Option<String> = answer.get("refusal");
             let told = refusal.clone().map_or_else(|| Ok(receipt(answer, answer.get("replayed"))), Err);
-            self.accept(row, &told).map_err(|problem| format!("row {n}, {row:?}: {problem}"))?;
+            self.accept(row, &fronts, &told).map_err(|problem| format!("row {n}, {row:?}: {problem}"))?;
             if refusal.is_some() {
                 let rest: (Option<Uuid>, Option<i64>, Option<String>, bool) =
                     (answer.get(1), answer.get(2), answer.get(4), answer.get("replayed"));
@@ -48,7 +51,8 @@ impl World<'_> {
                 self.model.records.values().any(|known| known.outbox_id == row.get::<Uuid, _>(0))
             };
             let told = answer.map(|rows| receipt(&rows[0], known(&rows[0])));
-            self.accept(row, &told).map_err(|problem| format!("{row:?}: {problem}"))?;
+            let fronts = self.model.queue_fronts();
+            self.accept(row, &fronts, &told).map_err(|problem| format!("{row:?}: {problem}"))?;
         }
         Ok(())
     }
@@ -56,11 +60,12 @@ impl World<'_> {
     pub(crate) fn accept(
         &mut self,
         row: &Row,
+        fronts: &BTreeMap<String, Micros>,
         told: &Result<(Receipt, Micros), String>,
     ) -> Result<(), String> {
         let (id, created_at) = told.as_ref().map_or((Uuid::nil(), 0), |(told, at)| (told.outbox_id, *at));
         let expected = match row {
-            Row::Good { key, body } => self.model.enqueue(&request(*key, *body), id, created_at),
+            Row::Good { key, body } => self.model.enqueue(&request(*key, *body), fronts, id, created_at),
             Row::Bad { .. } => Err(Refusal::Invalid),
         };
         let expected = expected.map_err(|refusal| refusal.sqlstate().to_owned());

@@ -58,9 +58,11 @@ const TABLES: [Table; 12] = [
            from symphony.payment_outbox_late_answers",
         late_answers,
     ),
-    ("payment_outbox_resolutions", "select outbox_id, money_moved from symphony.payment_outbox_resolutions", |model| {
-        model.resolutions.iter().map(|(id, moved)| json!({"outbox_id": id, "money_moved": moved})).collect()
-    }),
+    (
+        "payment_outbox_resolutions",
+        "select outbox_id, finding_no, money_moved, us(resolved_at) resolved_at from symphony.payment_outbox_resolutions",
+        resolutions,
+    ),
     ("payment_outbox_reissues", "select predecessor_id, successor_id from symphony.payment_outbox_reissues", |model| {
         model.reissues.iter().map(|(old, new)| json!({"predecessor_id": old, "successor_id": new})).collect()
     }),
@@ -239,6 +241,16 @@ fn records(model: &Outbox) -> Rows {
         })
     };
     model.records.values().map(row).collect()
+}
+
+fn resolutions(model: &Outbox) -> Rows {
+    let mut rows = Vec::new();
+    for (id, findings) in &model.resolutions {
+        for (no, (moved, at)) in (1..).zip(findings) {
+            rows.push(json!({"outbox_id": id, "finding_no": no, "money_moved": moved, "resolved_at": at}));
+        }
+    }
+    rows
 }
 
 fn late_answers(model: &Outbox) -> Rows {

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::RAILS;
 use crate::config::Config;
 
 const FILE: &str = "demo.toml";
@@ -32,9 +31,6 @@ impl Hosts {
             fs::remove_dir_all(&folder)?;
         }
         fs::create_dir_all(&rails).with_context(|| format!("cannot make {}", rails.display()))?;
-        for (name, text) in RAILS {
-            fs::write(rails.join(format!("{name}.toml")), text)?;
-        }
         let quoted = |path: &Path| toml::Value::from(path.display().to_string()).to_string();
         let text = format!(
             "[embedded]\nfolder = {}\n\n[adapters]\ncache = {}\n",
@@ -43,6 +39,11 @@ impl Hosts {
         );
         fs::write(folder.join(FILE), text)?;
         Ok(Self { folder, running: Vec::new(), started: 0 })
+    }
+
+    /// Where the hosts look for rails.
+    pub(super) fn rails(&self) -> PathBuf {
+        self.folder.join("rails")
     }
 
     pub(super) fn start(&mut self) -> anyhow::Result<()> {

@@ -1,9 +1,14 @@
-//! What the history says about the payments of the demo.
+//! What the history and the rails' ledgers say about the payments of the demo.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
+use rail_simulators::{Audit, Booked, Counts};
 use railhost::outbox::read::Ending;
+use railhost::payment::RailKey;
 use uuid::Uuid;
+
+use super::rails::{Played, RAILS};
 
 use crate::cli::print::{self, seconds};
 
@@ -42,6 +47,63 @@ pub(super) fn table(endings: &[Ending], gaps: usize) -> String {
     )
 }
 
+/// Each simulator's ledger against our books, payment by payment. `accepted` is in the order of acceptance.
+pub(super) fn audits(
+    played: &[Played],
+    accepted: &[Uuid],
+    endings: &[Ending],
+) -> Vec<(&'static str, Audit, Counts)> {
+    let booked: HashMap<Uuid, Booked> = endings
+        .iter()
+        .map(|ending| (ending.outbox_id, Booked::of(ending.state.as_deref(), ending.money_moved.as_deref())))
+        .collect();
+    let of_rail = |played: &Played| {
+        let place = RAILS.iter().position(|rail| *rail == played.rail).unwrap_or_default();
+        let ours = accepted.iter().skip(place).step_by(RAILS.len());
+        let books = ours
+            .map(|id| (RailKey::of(*id).form(played.form), booked.get(id).copied().unwrap_or(Booked::Open)))
+            .collect();
+        (played.rail, Audit::of(&played.simulator.entries(), &books), played.simulator.counts())
+    };
+    played.iter().map(of_rail).collect()
+}
+
+pub(super) fn ledgers(audits: &[(&str, Audit, Counts)]) -> String {
+    let line = |name: &str, audit: &Audit, requests: u64, faults: u64| {
+        vec![
+            name.to_owned(),
+            requests.to_string(),
+            faults.to_string(),
+            audit.paid.to_string(),
+            audit.lost.to_string(),
+            audit.doubled.to_string(),
+            (audit.disagreed + audit.orphaned + audit.conflicting).to_string(),
+        ]
+    };
+    let faults = |counts: &Counts| counts.faults.values().sum::<u64>();
+    let mut lines: Vec<_> = audits
+        .iter()
+        .map(|(rail, audit, counts)| line(rail, audit, counts.requests, faults(counts)))
+        .collect();
+    let together = audits.iter().fold(Audit::default(), |sum, (_, audit, _)| sum.plus(audit));
+    let (asked, spoilt) = audits
+        .iter()
+        .fold((0, 0), |(asked, spoilt), (_, _, counts)| (asked + counts.requests, spoilt + faults(counts)));
+    lines.push(line("together", &together, asked, spoilt));
+    print::table(
+        &[
+            "by the rails' ledgers",
+            "requests to pay",
+            "replies spoilt",
+            "paid",
+            "lost",
+            "doubled",
+            "disagreed",
+        ],
+        &lines,
+    )
+}
+
 /// The id of a payment carries the time of its acceptance.
 fn took(ending: &Ending) -> Option<Duration> {
     let (second, nanosecond) = ending.outbox_id.get_timestamp()?.to_unix();
@@ -52,13 +114,15 @@ fn took(ending: &Ending) -> Option<Duration> {
 pub(super) fn what_next(endings: &[Ending]) {
     let me = std::env::args().next().unwrap_or_else(|| "railhost".to_owned());
     let first = |what: &dyn Fn(&Ending) -> bool| endings.iter().find(|ending| what(ending));
-    let looked_at = first(&|ending| ending.taken_over)
-        .or_else(|| endings.first())
-        .map_or_else(Uuid::nil, |ending| ending.outbox_id);
+    let (looked_at, what) = match (first(&|ending| ending.taken_over), first(&|ending| ending.retried)) {
+        (Some(ending), _) => (ending.outbox_id, "a payment of the killed host"),
+        (None, Some(ending)) => (ending.outbox_id, "a payment that took more than one attempt"),
+        (None, None) => (endings.first().map_or_else(Uuid::nil, |ending| ending.outbox_id), "a payment"),
+    };
     println!(
         "\nThe books are kept. Look further:
   {me} --dev status
-  {me} --dev timeline {looked_at}     # a payment of the killed host
+  {me} --dev timeline {looked_at}     # {what}
   {me} --dev gaps
   {me} --dev serve                    # carries what you enqueue meanwhile:
   {me} --dev enqueue --instruction inv-1 --participant acme --rail mock \\

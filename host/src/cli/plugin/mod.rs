@@ -1,5 +1,6 @@
 //! The integrator's kit: no database, no rail, no host code to read.
 
+mod extract;
 mod inspect;
 mod new;
 mod sign;
@@ -17,6 +18,8 @@ pub(crate) enum Plugin {
     New(new::New),
     /// What a component is, imports and asks for, without a rail.
     Inspect(inspect::Inspect),
+    /// Write a built-in adapter to a file, for a rail's file that pins it.
+    Extract(extract::Extract),
     /// Find out whether a component keeps the contract, offline.
     Test(test::Test),
     /// Make a key pair for signing components.
@@ -32,6 +35,7 @@ impl Plugin {
         match self {
             Self::New(new) => new.run(json),
             Self::Inspect(inspect) => inspect.run(config, json).await,
+            Self::Extract(extract) => extract.run(json),
             Self::Test(test) => test.run(config, json).await,
             Self::Key(key) => key.run(json),
             Self::Sign(sign) => sign.run(json),

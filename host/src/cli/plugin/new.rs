@@ -24,7 +24,7 @@ macro_rules! files {
 }
 
 /// The adapter itself, and beside it the contract and the SDK, so that it needs nothing else.
-const FILES: [(&str, &str); 27] = files![
+const FILES: [(&str, &str); 28] = files![
     ".gitignore" from "plugins/template/gitignore",
     "Cargo.toml" from "plugins/template/Cargo.toml.template",
     "README.md" from "plugins/template/README.md.template",
@@ -49,6 +49,7 @@ const FILES: [(&str, &str); 27] = files![
     "vendor/sdk/src/http.rs" from "plugins/sdk/src/http.rs",
     "vendor/sdk/src/log.rs" from "plugins/sdk/src/log.rs",
     "vendor/sdk/src/money.rs" from "plugins/sdk/src/money.rs",
+    "vendor/sdk/src/msisdn.rs" from "plugins/sdk/src/msisdn.rs",
     "vendor/sdk/src/settings.rs" from "plugins/sdk/src/settings.rs",
     "vendor/sdk/src/tokens.rs" from "plugins/sdk/src/tokens.rs",
     "vendor/sdk/src/vault.rs" from "plugins/sdk/src/vault.rs",

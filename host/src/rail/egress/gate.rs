@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use chrono::{DateTime, Utc};
 use http::{HeaderName, HeaderValue, Method, Request, Response};
 use secrecy::SecretString;
 use url::Url;
@@ -261,7 +262,8 @@ fn request(
     };
     let mut request = Request::new(Bytes::from(body));
     *request.method_mut() = method.clone();
-    *request.uri_mut() = url.path().parse().map_err(|error| format!("no path: {error}"))?;
+    let target = &url[url::Position::BeforePath..url::Position::AfterQuery];
+    *request.uri_mut() = target.parse().map_err(|error| format!("no path: {error}"))?;
     let length = request.body().len();
     let lines = request.headers_mut();
     for (name, value) in headers {
@@ -280,8 +282,16 @@ fn request(
     Ok(request)
 }
 
+/// In seconds, or as a date, which is counted from the reply's own: the rail's clock may not be ours.
 fn retry_after(reply: &Response<Bytes>) -> Option<u32> {
-    reply.headers().get(http::header::RETRY_AFTER)?.to_str().ok()?.parse().ok()
+    let text = |name: HeaderName| reply.headers().get(name)?.to_str().ok();
+    let date = |text: &str| DateTime::parse_from_rfc2822(text).ok().map(|date| date.to_utc());
+    let asked = text(http::header::RETRY_AFTER)?;
+    if let Ok(seconds) = asked.parse() {
+        return Some(seconds);
+    }
+    let now = text(http::header::DATE).and_then(date).unwrap_or_else(Utc::now);
+    Some((date(asked)? - now).num_seconds().clamp(0, u32::MAX.into()) as u32)
 }
 
 /// The reply without any secret in it.
@@ -291,4 +301,27 @@ pub(crate) fn scrubbed(mut reply: Reply, veils: &[&Veil]) -> Reply {
         *value = fill::scrub_text(value, veils);
     }
     reply
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_asked_for_in_seconds_or_until_a_date_by_the_clock_of_the_rail() {
+        let asked = |pause: &str, date: Option<&str>| {
+            let mut reply = Response::new(Bytes::new());
+            reply.headers_mut().insert(http::header::RETRY_AFTER, pause.parse().expect("a header"));
+            if let Some(date) = date {
+                reply.headers_mut().insert(http::header::DATE, date.parse().expect("a header"));
+            }
+            retry_after(&reply)
+        };
+        let date = "Sun, 06 Nov 1994 08:49:37 GMT";
+        assert_eq!(asked("7", None), Some(7));
+        assert_eq!(asked("Sun, 06 Nov 1994 08:51:37 GMT", Some(date)), Some(120));
+        assert_eq!(asked(date, Some("Sun, 06 Nov 1994 08:51:37 GMT")), Some(0), "it is past");
+        assert_eq!(asked(date, None), Some(0), "by our own clock, where the rail does not tell its own");
+        assert_eq!(asked("soon", Some(date)), None);
+    }
 }

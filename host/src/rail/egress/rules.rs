@@ -33,7 +33,8 @@ pub(crate) enum Operation {
 pub struct EndpointFile {
     pub name: String,
     pub method: String,
-    /// `https://host/path`; a segment of the path may be `{any}` or the key: `{key:uuid}`, `{key:hex}`, `{key:hex32}`.
+    /// `https://host/path`; a segment of the path may be `{any}` or the key: `{key:uuid}`, `{key:hex}`, `{key:hex32}`. A query is
+    /// part of it as it stands.
     pub url: String,
     pub class: Class,
     #[serde(default)]
@@ -90,6 +91,7 @@ pub struct Target {
     pub host: String,
     pub port: u16,
     pub path: Vec<Segment>,
+    pub query: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,6 +169,7 @@ impl Endpoint {
             && url.scheme() == target.scheme
             && url.host_str() == Some(&target.host)
             && url.port_or_known_default() == Some(target.port)
+            && url.query() == target.query.as_deref()
             && url.path_segments().is_some_and(|segments| {
                 let found: Vec<&str> = segments.collect();
                 found.len() == target.path.len()
@@ -187,7 +190,10 @@ impl Target {
             return Err(expected("https, or http on loopback"));
         }
         if has_extras(&url) {
-            return Err(expected("no user, query or fragment"));
+            return Err(expected("no user and no fragment"));
+        }
+        if url.query().is_some_and(|query| query.contains(['{', '}'])) {
+            return Err(expected("no pattern in the query"));
         }
         let host = url.host_str().ok_or_else(|| expected("a host"))?.to_owned();
         let path = url.path_segments().into_iter().flatten().map(segment).collect::<Result<_, _>>()?;
@@ -196,6 +202,7 @@ impl Target {
             host,
             port: url.port_or_known_default().unwrap_or(443),
             path,
+            query: url.query().map(ToOwned::to_owned),
         })
     }
 }
@@ -215,10 +222,7 @@ fn segment(text: &str) -> Result<Segment, String> {
 }
 
 fn has_extras(url: &Url) -> bool {
-    !url.username().is_empty()
-        || url.password().is_some()
-        || url.query().is_some()
-        || url.fragment().is_some()
+    !url.username().is_empty() || url.password().is_some() || url.fragment().is_some()
 }
 
 /// The endpoint that a request may go to, or why it may go nowhere.
@@ -231,7 +235,7 @@ pub(crate) fn admit<'r>(
     message: &Message<'_>,
 ) -> Result<&'r Endpoint, String> {
     if has_extras(url) {
-        return Err(format!("{} {}: no user, query or fragment is taken", message.method, bare(url)));
+        return Err(format!("{} {}: no user and no fragment is taken", message.method, bare(url)));
     }
     let Some(endpoint) = endpoints.iter().find(|endpoint| endpoint.fits(message.method, url, instruction))
     else {
@@ -254,7 +258,7 @@ pub(crate) fn admit<'r>(
 
 /// Without what may hold more than an operator should read.
 fn bare(url: &Url) -> String {
-    format!("{}://{}{}", url.scheme(), url.host_str().unwrap_or_default(), url.path())
+    format!("{}://{}", url.scheme(), &url[url::Position::BeforeHost..url::Position::AfterPath])
 }
 
 /// Whether a request that moves money says what the instruction says.
@@ -314,6 +318,11 @@ mod tests {
         method = "GET"
         url = "https://rail.example/v1/transfer/{key:uuid}"
         class = "read"
+        [[e]]
+        name = "enquiry"
+        method = "GET"
+        url = "https://rail.example/v2/transfer/{key:uuid}?type=B2C"
+        class = "read"
     "#;
 
     fn endpoints() -> Vec<Endpoint> {
@@ -333,7 +342,7 @@ mod tests {
             sequence_id: 1,
         };
         let payload = json!({ "amount": "10.50", "currency": "ZMW", "destination": "+260961234567" });
-        Instruction::read(origin, payload, 1).expect("a good payment")
+        Instruction::read(origin, &payload.to_string(), 1).expect("a good payment")
     }
 
     fn body() -> serde_json::Value {
@@ -406,6 +415,17 @@ mod tests {
         let status = format!("https://rail.example/v1/transfer/{}", instruction().key.form(KeyForm::Uuid));
         let nothing = json!(null);
         assert_eq!(ask(Operation::Query, false, "GET", &status, &nothing).as_deref(), Ok("status"));
+        let enquiry = status.replace("/v1/", "/v2/");
+        assert_eq!(
+            ask(Operation::Query, false, "GET", &format!("{enquiry}?type=B2C"), &nothing).as_deref(),
+            Ok("enquiry")
+        );
+        for query in ["", "?", "?type=B2B", "?type=B2C&type=B2B"] {
+            assert!(
+                ask(Operation::Query, false, "GET", &format!("{enquiry}{query}"), &nothing).is_err(),
+                "{query}"
+            );
+        }
         for url in [
             "https://rail.example/v1/transfer/another-key",
             "https://rail.example/v1/transfer/",
@@ -447,6 +467,7 @@ mod tests {
         assert!(refused(|e| e.class = Class::Read, 1).contains("compared on money endpoints only"));
         assert!(refused(|e| e.method = "TRACE".into(), 0).contains("method"));
         assert!(refused(|e| e.url = "https://rail.example/{what}".into(), 0).contains("is no pattern"));
+        assert!(refused(|e| e.url = "https://rail.example/?id={key:hex}".into(), 0).contains("no pattern"));
         assert!(refused(|e| e.url = "ftp://rail.example/".into(), 0).contains("expected https"));
     }
 }

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use super::dial::{Connection, Dialer, WholeBody};
 use super::rules::Target;
 use super::trail::Trail;
+use crate::faults::{self, CrashPoint, crash_point};
 use crate::rail::limits::Timeouts;
 
 /// A connection that waits longer than this is not trusted to be alive.
@@ -63,12 +64,17 @@ impl Wire {
             let whole = WholeBody { data: Some(body.clone()), polled: trail.body() };
             let request = Request::from_parts(parts.clone(), whole);
             let before = trail.hand_over(&connection.written);
-            let reply = timeout(self.timeouts.first_byte(), connection.sender.send_request(request)).await;
+            crash_point(CrashPoint::BeforeFirstByte);
+            let send = connection.sender.send_request(request);
+            let send = faults::sending(CrashPoint::RequestSent, send);
+            let reply = timeout(self.timeouts.first_byte(), send).await;
             let wrote = connection.written.load(Ordering::Acquire) > before;
             match reply {
                 Ok(Ok(reply)) => {
                     trail.answered(reply.status().as_u16());
+                    crash_point(CrashPoint::StatusSeen);
                     let reply = self.read(reply, response_bytes_max).await?;
+                    crash_point(CrashPoint::ReplyRead);
                     self.keep(target, connection);
                     return Ok(reply);
                 }

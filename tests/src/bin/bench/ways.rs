@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use railhost::outbox::enqueue::NewPayment;
-use railhost::outbox::lease::Lease;
 use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, PgConnection};
 use tokio::task::JoinSet;
+use uuid::Uuid;
 
 use crate::bed::Db;
 use crate::payments::{RAIL, payments};
@@ -18,6 +18,14 @@ use crate::payments::{RAIL, payments};
 const LEASE_SECONDS: f64 = 600.0;
 const WORKERS: usize = 2;
 const PAUSE_WHEN_EMPTY: Duration = Duration::from_millis(1);
+
+/// As much of a claimed row as completing it needs.
+#[derive(sqlx::FromRow)]
+struct Claimed {
+    outbox_id: Uuid,
+    lease_token: Uuid,
+    sequence_id: i64,
+}
 
 /// Three statements with the same parameters and answers, whoever wrote them.
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +54,8 @@ pub(crate) const LOOPED: Way = Way {
 /// The planner gets the same hints as in the shipped functions.
 pub(crate) const BARE: Way = Way {
     enqueue: SHIPPED.enqueue,
-    claim: include_str!("../../../bench/bare_claim.sql"),
-    complete: include_str!("../../../bench/bare_complete.sql"),
+    claim: include_str!("../../../../host/src/cli/bench/floor/claim.sql"),
+    complete: include_str!("../../../../host/src/cli/bench/floor/complete.sql"),
     settings: "set jit = off; set enable_seqscan = off; set enable_bitmapscan = off; set enable_sort = off;
                set enable_hashjoin = off; set enable_mergejoin = off; set plan_cache_mode = force_generic_plan",
 };
@@ -111,15 +119,14 @@ impl Way {
     ) -> Result<()> {
         for part in payments.chunks(batch) {
             let column = |pick: fn(&NewPayment) -> &str| part.iter().map(pick).collect::<Vec<_>>();
-            let answers: Vec<(Option<uuid::Uuid>, Option<String>)> =
-                sqlx::query_as(AssertSqlSafe(self.enqueue))
-                    .bind(column(|payment| &payment.instruction_id))
-                    .bind(column(|payment| &payment.participant_id))
-                    .bind(column(|payment| &payment.idempotency_key))
-                    .bind(column(|payment| &payment.rail_type))
-                    .bind(part.iter().map(|payment| Json(&payment.payload)).collect::<Vec<_>>())
-                    .fetch_all(&mut *connection)
-                    .await?;
+            let answers: Vec<(Option<Uuid>, Option<String>)> = sqlx::query_as(AssertSqlSafe(self.enqueue))
+                .bind(column(|payment| &payment.instruction_id))
+                .bind(column(|payment| &payment.participant_id))
+                .bind(column(|payment| &payment.idempotency_key))
+                .bind(column(|payment| &payment.rail_type))
+                .bind(part.iter().map(|payment| Json(&payment.payload)).collect::<Vec<_>>())
+                .fetch_all(&mut *connection)
+                .await?;
             all_accepted(&answers, part.len())?;
         }
         Ok(())
@@ -134,7 +141,7 @@ impl Way {
         done: &AtomicUsize,
     ) -> Result<()> {
         while done.load(Ordering::Relaxed) < rows {
-            let leases: Vec<Lease> = sqlx::query_as(AssertSqlSafe(self.claim))
+            let leases: Vec<Claimed> = sqlx::query_as(AssertSqlSafe(self.claim))
                 .bind(i32::try_from(batch)?)
                 .bind(worker)
                 .bind(LEASE_SECONDS)
@@ -145,21 +152,17 @@ impl Way {
                 tokio::time::sleep(PAUSE_WHEN_EMPTY).await;
                 continue;
             }
-            let answers: Vec<(Option<uuid::Uuid>, Option<String>)> =
-                sqlx::query_as(AssertSqlSafe(self.complete))
-                    .bind(worker)
-                    .bind(leases.iter().map(|lease| lease.outbox_id).collect::<Vec<_>>())
-                    .bind(leases.iter().map(|lease| lease.lease_token).collect::<Vec<_>>())
-                    .bind(vec!["DISPATCHED"; leases.len()])
-                    .bind(
-                        leases
-                            .iter()
-                            .map(|lease| format!("reference-{}", lease.sequence_id))
-                            .collect::<Vec<_>>(),
-                    )
-                    .bind(vec![180_i32; leases.len()])
-                    .fetch_all(&mut *connection)
-                    .await?;
+            let answers: Vec<(Option<Uuid>, Option<String>)> = sqlx::query_as(AssertSqlSafe(self.complete))
+                .bind(worker)
+                .bind(leases.iter().map(|lease| lease.outbox_id).collect::<Vec<_>>())
+                .bind(leases.iter().map(|lease| lease.lease_token).collect::<Vec<_>>())
+                .bind(vec!["DISPATCHED"; leases.len()])
+                .bind(
+                    leases.iter().map(|lease| format!("reference-{}", lease.sequence_id)).collect::<Vec<_>>(),
+                )
+                .bind(vec![180_i32; leases.len()])
+                .fetch_all(&mut *connection)
+                .await?;
             all_accepted(&answers, leases.len())?;
             done.fetch_add(leases.len(), Ordering::Relaxed);
         }
@@ -168,7 +171,7 @@ impl Way {
 }
 
 /// A benchmark that loses rows measures something else.
-fn all_accepted(answers: &[(Option<uuid::Uuid>, Option<String>)], rows: usize) -> Result<()> {
+fn all_accepted(answers: &[(Option<Uuid>, Option<String>)], rows: usize) -> Result<()> {
     let accepted = answers.iter().filter(|(id, refusal)| id.is_some() && refusal.is_none()).count();
     ensure!(accepted == rows, "{accepted} of {rows} rows were accepted: {:?}", answers.first());
     Ok(())

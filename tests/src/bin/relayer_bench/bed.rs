@@ -1,6 +1,6 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -33,12 +33,15 @@ pub(crate) struct Bed {
 
 impl Bed {
     pub(crate) async fn start(quick: bool) -> Result<Self> {
+        // The binary beside this one, in the same profile: its folder has the profile's name.
+        let binary = std::env::current_exe()?.with_file_name("railhost");
+        let profile = binary.parent().and_then(Path::file_name).context("a profile")?;
         let built = Command::new("cargo")
-            .args(["build", "--quiet", "--locked", "--release", "--workspace", "--bins"])
+            .args(["build", "--quiet", "--locked", "--workspace", "--bins", "--profile"])
+            .arg(profile)
             .status()
             .context("cargo runs")?;
         ensure!(built.success(), "railhost does not build");
-        let binary = std::env::current_exe()?.with_file_name("railhost");
         let folder = tempfile::tempdir()?;
         let settings = SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         let options = Options {

@@ -6,11 +6,13 @@
 //! - `burn`: a full queue through the sandboxed mock, against claim and complete alone · `wake`: from commit to rail on an idle
 //!   host, against a bell and a claim by hand · `slow`: thousands of calls in flight beside a rail that is well
 //! - `pair`: two hosts against one · `idle`: what a host costs that has nothing to do, and how fast it starts
+//! - `rails`: a real rail's adapter and its simulator, against the mock
 
 mod bed;
 mod burn;
 mod idle;
 mod pair;
+mod rails;
 mod slow;
 mod wake;
 
@@ -24,7 +26,7 @@ struct Arguments {
     /// A smoke test of the benchmark itself: everything scaled down.
     #[arg(long)]
     quick: bool,
-    /// Only these: burn, wake, slow, pair, idle; may be given several times.
+    /// Only these: burn, wake, slow, pair, idle, rails; may be given several times.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
 }
@@ -49,6 +51,9 @@ async fn main() -> Result<()> {
     }
     if wanted("idle") {
         idle::run(&bed).await?;
+    }
+    if wanted("rails") {
+        rails::run(&bed).await?;
     }
     Ok(())
 }

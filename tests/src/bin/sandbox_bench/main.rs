@@ -2,13 +2,15 @@
 //!
 //! Ratios of two things measured in turns in one run. Nothing here fails because of a figure: the table says what was met.
 //!
-//! - `calls`: a fresh instance per call, pooled against mapped anew and against Extism · `http`: through the gate against plain hyper
+//! - `calls`: a fresh instance per call, pooled against mapped anew and against Extism · `http`: through the gate against plain
+//!   hyper · `mtn`: the same with a real rail's adapter and its simulator
 //! - `parked`: thousands of calls that wait for a silent rail · `start`: a warm cache against compiling
 //! - `cut`: endless loops, and calls cancelled by the hundred thousand
 
 mod calls;
 mod cut;
 mod http;
+mod mtn;
 mod parked;
 mod start;
 
@@ -23,7 +25,7 @@ struct Arguments {
     /// A smoke test of the benchmark itself: everything scaled down.
     #[arg(long)]
     quick: bool,
-    /// Only these: calls, extism, http, parked, start, loop, cancelled; may be given several times.
+    /// Only these: calls, extism, http, mtn, parked, start, loop, cancelled; may be given several times.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// Serve as a rail that never answers, on a port that is printed; used by the benchmark itself.
@@ -47,6 +49,9 @@ fn main() -> Result<()> {
     }
     if wanted("http") {
         http::run(scale(10_000))?;
+    }
+    if wanted("mtn") {
+        mtn::run(scale(10_000))?;
     }
     if wanted("parked") {
         parked::run(scale(5_000))?;

@@ -1,0 +1,43 @@
+//! Replies that go wrong.
+
+use std::time::Duration;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub kind: Kind,
+    /// Nothing is taken into the books.
+    pub before: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Close,
+    Reset,
+    Hang,
+    /// With this status, or with the one that the reply would have had.
+    Truncate(Option<u16>),
+    Html(u16),
+    Empty(u16),
+    Slow(Duration),
+    Busy(Option<u32>),
+    /// With the rail's own code.
+    Refuse(u16, String),
+}
+
+impl Fault {
+    /// For counting.
+    pub(crate) fn name(&self) -> String {
+        let kind = match self.kind {
+            Kind::Close => "close",
+            Kind::Reset => "reset",
+            Kind::Hang => "hang",
+            Kind::Truncate(_) => "truncate",
+            Kind::Html(_) => "html",
+            Kind::Empty(_) => "empty",
+            Kind::Slow(_) => "slow",
+            Kind::Busy(_) => return "busy".to_owned(),
+            Kind::Refuse(..) => return "refuse".to_owned(),
+        };
+        format!("{kind}-{}", if self.before { "before" } else { "after" })
+    }
+}

@@ -1,0 +1,138 @@
+//! Rails to try adapters against: HTTP servers on loopback that speak as MTN, Airtel and a bank do, fail as they do, and keep
+//! a ledger of what they paid, which is the judge in every test.
+//!
+//! - [`script`]: what happens to which payment, fixed when it arrives · [`ledger`]: what arrived and what was paid
+//! - [`fault`]: replies that go wrong · [`tokens`]: sessions · [`server`]: connections
+//! - [`audit`]: the ledger against somebody's books · [`control`]: the pages under `/_sim/` · [`mtn`], [`airtel`], [`bank`]: the rails' own words
+
+mod airtel;
+mod audit;
+mod bank;
+mod callback;
+mod control;
+mod fault;
+mod ledger;
+mod mtn;
+mod rail;
+mod script;
+mod server;
+mod tokens;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+pub use airtel::Padding;
+pub use audit::{Audit, Booked};
+pub use ledger::{Counts, Entry};
+pub use rail::Name;
+
+use rail::Rail;
+use server::World;
+
+/// Which rail, and how it behaves.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub rail: Name,
+    pub listen: SocketAddr,
+    /// Rules, one a line; `script` tells the language. Without any every payment is paid at once.
+    pub script: String,
+    /// Decides what `either` picks.
+    pub seed: String,
+    pub token_lifetime: Duration,
+    /// It takes a key that it has seen for a new one, and pays again.
+    pub forgetful: bool,
+    /// Of the PIN and of message signatures; Airtel only.
+    pub padding: Padding,
+    /// Airtel refuses what is not signed.
+    pub signing: bool,
+    pub tls: Option<Arc<ServerConfig>>,
+}
+
+impl Options {
+    /// On a free port of loopback.
+    pub fn new(rail: Name) -> Self {
+        Self {
+            rail,
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            script: String::new(),
+            seed: String::new(),
+            token_lifetime: Duration::from_secs(rail.token_seconds()),
+            forgetful: false,
+            padding: Padding::Pkcs1,
+            signing: false,
+            tls: None,
+        }
+    }
+
+    #[must_use]
+    pub fn script(self, script: &str) -> Self {
+        Self { script: script.to_owned(), ..self }
+    }
+}
+
+/// A rail that answers until it is dropped.
+#[derive(Debug)]
+pub struct Simulator {
+    pub address: SocketAddr,
+    world: Arc<World>,
+    secure: bool,
+    server: JoinHandle<()>,
+}
+
+impl Drop for Simulator {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+impl Simulator {
+    pub async fn start(options: Options) -> io::Result<Self> {
+        let rail: Box<dyn Rail> = match options.rail {
+            Name::Mtn => Box::new(mtn::Mtn),
+            Name::Airtel => Box::new(airtel::Airtel::new(options.padding, options.signing)?),
+            Name::Bank => Box::new(bank::Bank),
+        };
+        let world =
+            World::new(rail, &options).map_err(|problem| io::Error::other(format!("script: {problem}")))?;
+        let listener = TcpListener::bind(options.listen).await?;
+        let (address, secure) = (listener.local_addr()?, options.tls.is_some());
+        let world = Arc::new(world);
+        let server = tokio::spawn(server::serve(listener, world.clone(), options.tls));
+        Ok(Self { address, world, secure, server })
+    }
+
+    /// Scheme, address and port.
+    pub fn base(&self) -> String {
+        format!("{}://{}", if self.secure { "https" } else { "http" }, self.address)
+    }
+
+    /// Other rules, for payments that arrive from now on.
+    pub fn follow(&self, script: &str) -> Result<(), String> {
+        self.world.follow(script)
+    }
+
+    /// Every token that was given out is worth nothing from now on.
+    pub fn expire_tokens(&self) {
+        self.world.tokens.expire();
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.world.ledger().counts()
+    }
+
+    /// What it knows of a key.
+    pub fn entry(&self, key: &str) -> Option<Entry> {
+        self.world.ledger().entry(key)
+    }
+
+    /// All that it knows.
+    pub fn entries(&self) -> Vec<Entry> {
+        self.world.ledger().entries()
+    }
+}

@@ -1,0 +1,280 @@
+//! Connections and what happens on them.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::net::TcpStream as Socket;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Request, Response};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full, Limited, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use rustix::net::sockopt::set_socket_linger;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+use crate::fault::{Fault, Kind};
+use crate::ledger::{Ledger, Question};
+use crate::rail::{Ask, Asked, Order, Rail, Reply};
+use crate::script::{Plan, Says, Script};
+use crate::tokens::Tokens;
+use crate::{Options, callback, control};
+
+const BODY_BYTES_MAX: usize = 1 << 20;
+
+/// A rail and everything that happened to it.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub rail: Box<dyn Rail>,
+    pub tokens: Tokens,
+    script: Mutex<Arc<Script>>,
+    ledger: Mutex<Ledger>,
+    seed: String,
+    forgetful: bool,
+}
+
+/// What is done instead of replying, or with the reply.
+enum Manner {
+    Whole,
+    Truncated,
+    Close,
+    Reset,
+    Hang,
+}
+
+impl World {
+    pub(crate) fn new(rail: Box<dyn Rail>, options: &Options) -> Result<Self, String> {
+        Ok(Self {
+            tokens: Tokens::new(options.token_lifetime),
+            script: Mutex::new(Arc::new(Script::parse(&options.script, rail.variants())?)),
+            ledger: Mutex::default(),
+            seed: options.seed.clone(),
+            forgetful: options.forgetful,
+            rail,
+        })
+    }
+
+    pub(crate) fn follow(&self, script: &str) -> Result<(), String> {
+        let script = Arc::new(Script::parse(script, self.rail.variants())?);
+        *self.script.lock().unwrap_or_else(PoisonError::into_inner) = script;
+        Ok(())
+    }
+
+    fn script(&self) -> Arc<Script> {
+        self.script.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn answer(self: &Arc<Self>, asked: &Asked) -> (Reply, Manner) {
+        match self.rail.read(asked, &self.tokens) {
+            Err(reply) => (reply, Manner::Whole),
+            Ok(Ask::Session) => self.open().await,
+            Ok(Ask::Pay(order)) => self.pay(order).await,
+            Ok(Ask::Status(key)) => self.ask(&key).await,
+        }
+    }
+
+    async fn open(&self) -> (Reply, Manner) {
+        let script = self.script();
+        let fault = script.session_fault(&self.seed);
+        if let Some(fault) = fault.filter(|fault| fault.before) {
+            return self.spoil(fault, None).await;
+        }
+        self.ledger().sessions += 1;
+        let reply = self.rail.session(&self.tokens.issue(), self.tokens.lifetime);
+        match fault {
+            Some(fault) => self.spoil(fault, Some(reply)).await,
+            None => (reply, Manner::Whole),
+        }
+    }
+
+    async fn pay(self: &Arc<Self>, order: Box<Order>) -> (Reply, Manner) {
+        let script = self.script();
+        let plan =
+            || script.plan(&order).or_else(|| self.rail.plan(&order).map(Arc::new)).unwrap_or_default();
+        let Some(arrival) = self.ledger().arrive(&order, plan) else {
+            return (Reply::new(507, "text/plain", "the simulator's books are full\n"), Manner::Whole);
+        };
+        let fault = Plan::fault(&arrival.plan.pay, arrival.number, &self.seed, &order.key);
+        if let Some(fault) = fault.filter(|fault| fault.before) {
+            return self.spoil(fault, None).await;
+        }
+        let known = self.ledger().take(&order.key, self.forgetful);
+        if !known {
+            callback::announce(self, &order, &arrival.plan.call);
+        }
+        let reply = match known && !self.forgetful {
+            true => self.rail.duplicate(&order),
+            // What cannot be found is taken all the same.
+            false => match arrival.plan.at(Duration::ZERO) {
+                Says::Missing => self.rail.accepted(&order, &Says::Pending(None)),
+                says => self.rail.accepted(&order, says),
+            },
+        };
+        match fault {
+            Some(fault) => self.spoil(fault, Some(reply)).await,
+            None => (reply, Manner::Whole),
+        }
+    }
+
+    async fn ask(&self, key: &str) -> (Reply, Manner) {
+        let Some(Question { plan, number, found }) = self.ledger().ask(key) else {
+            return (self.rail.not_found(), Manner::Whole);
+        };
+        let reply = match found {
+            None | Some((_, Says::Missing)) => self.rail.not_found(),
+            Some((order, says)) => self.rail.status(&order, &says),
+        };
+        match Plan::fault(&plan.ask, number, &self.seed, key) {
+            Some(fault) => self.spoil(fault, Some(reply)).await,
+            None => (reply, Manner::Whole),
+        }
+    }
+
+    async fn spoil(&self, fault: &Fault, reply: Option<Reply>) -> (Reply, Manner) {
+        *self.ledger().faults.entry(fault.name()).or_default() += 1;
+        let reply = reply.unwrap_or_else(|| Reply::empty(503));
+        match &fault.kind {
+            Kind::Close => (reply, Manner::Close),
+            Kind::Reset => (reply, Manner::Reset),
+            Kind::Hang => (reply, Manner::Hang),
+            Kind::Truncate(None) => (reply, Manner::Truncated),
+            Kind::Truncate(Some(status)) => {
+                (Reply::new(*status, reply.content_type, reply.body), Manner::Truncated)
+            }
+            Kind::Html(status) => (Reply::html(*status), Manner::Whole),
+            Kind::Empty(status) => (Reply::empty(*status), Manner::Whole),
+            Kind::Busy(retry_after) => {
+                (Reply { retry_after: *retry_after, ..self.rail.busy() }, Manner::Whole)
+            }
+            Kind::Refuse(status, code) => (self.rail.refused(*status, code), Manner::Whole),
+            Kind::Slow(pause) => {
+                tokio::time::sleep(*pause).await;
+                (reply, Manner::Whole)
+            }
+        }
+    }
+}
+
+pub(crate) async fn serve(listener: TcpListener, world: Arc<World>, tls: Option<Arc<ServerConfig>>) {
+    let tls = tls.map(TlsAcceptor::from);
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        let (world, tls) = (world.clone(), tls.clone());
+        tokio::spawn(async move {
+            // A reply is one write; waiting for more would only make it late.
+            stream.set_nodelay(true).ok();
+            let Ok((stream, socket)) = second_hand(stream) else { return };
+            match tls {
+                None => converse(stream, socket, world).await,
+                Some(tls) => {
+                    if let Ok(stream) = tls.accept(stream).await {
+                        converse(stream, socket, world).await;
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// The same connection once more, for the one thing that its owner will not do: ending it with a reset.
+fn second_hand(stream: TcpStream) -> std::io::Result<(TcpStream, Socket)> {
+    let stream = stream.into_std()?;
+    let socket = stream.try_clone()?;
+    Ok((TcpStream::from_std(stream)?, socket))
+}
+
+async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, socket: Socket, world: Arc<World>) {
+    let socket = Mutex::new(Some(socket));
+    let service = service_fn(|request| exchange(request, &world, &socket));
+    // A connection that is cut on purpose ends with an error.
+    http1::Builder::new().serve_connection(TokioIo::new(stream), service).await.ok();
+}
+
+/// The connection ends here, on purpose.
+#[derive(Debug)]
+struct Cut;
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("cut on purpose")
+    }
+}
+
+impl std::error::Error for Cut {}
+
+type Body = BoxBody<Bytes, Cut>;
+
+async fn exchange(
+    request: Request<Incoming>,
+    world: &Arc<World>,
+    socket: &Mutex<Option<Socket>>,
+) -> Result<Response<Body>, Cut> {
+    let (head, body) = request.into_parts();
+    let body = Limited::new(body, BODY_BYTES_MAX).collect().await.map_err(|_| Cut)?.to_bytes();
+    let asked = Asked {
+        method: head.method,
+        path: head.uri.path().to_owned(),
+        query: head.uri.query().map(ToOwned::to_owned),
+        headers: head.headers,
+        body: body.to_vec(),
+    };
+    let (reply, manner) = match control::answer(world, &asked) {
+        Some(reply) => (reply, Manner::Whole),
+        None => world.answer(&asked).await,
+    };
+    match manner {
+        Manner::Whole => Ok(written(&reply, whole(reply.body.clone()))),
+        Manner::Truncated => Ok(truncated(&reply)),
+        Manner::Close => Err(Cut),
+        Manner::Reset => {
+            if let Some(socket) = socket.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                set_socket_linger(&socket, Some(Duration::ZERO)).ok();
+            }
+            Err(Cut)
+        }
+        Manner::Hang => std::future::pending().await,
+    }
+}
+
+fn whole(body: String) -> Body {
+    Full::new(Bytes::from(body)).map_err(|never: Infallible| match never {}).boxed()
+}
+
+fn written(reply: &Reply, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = reply.status;
+    if !reply.content_type.is_empty() {
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(reply.content_type));
+    }
+    if let Some(seconds) = reply.retry_after {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// Promises the whole reply and sends half of it.
+fn truncated(reply: &Reply) -> Response<Body> {
+    // A rail whose reply has no body still has to break off somewhere.
+    let full = if reply.body.is_empty() { "{\"status\":" } else { &reply.body };
+    let half = Bytes::copy_from_slice(&full.as_bytes()[..full.len().div_ceil(2)]);
+    let frames = stream::iter([Ok(Frame::data(half)), Err(Cut)]);
+    let mut response = written(reply, BodyExt::boxed(StreamBody::new(frames)));
+    response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(full.len().max(2)));
+    response
+}

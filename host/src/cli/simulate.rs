@@ -1,0 +1,109 @@
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use rail_simulators::{Name, Options, Padding, Simulator};
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::BadArgument;
+use super::print::say;
+
+#[derive(Debug, Args)]
+pub(super) struct Simulate {
+    /// mtn, airtel or bank.
+    rail: Name,
+    /// Where it listens; each rail has a port of its own, which the rails' files in config/ name.
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// What happens to which payment: a file of rules. It can be changed over HTTP at any time.
+    #[arg(long, value_name = "FILE")]
+    script: Option<PathBuf>,
+    /// Decides what `either` in the script picks.
+    #[arg(long, default_value = "1")]
+    seed: String,
+    /// Pays again when a key comes again.
+    #[arg(long)]
+    forgetful: bool,
+    /// How Airtel wants its PIN padded.
+    #[arg(long, value_enum, default_value = "pkcs1")]
+    padding: PaddingName,
+    /// Airtel refuses what is not signed.
+    #[arg(long)]
+    signing: bool,
+    /// PEM, leaf first: it speaks TLS.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_certificate: Option<PathBuf>,
+    /// PEM, of the certificate.
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum PaddingName {
+    Pkcs1,
+    OaepSha256,
+}
+
+impl Simulate {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let listen = self.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], self.rail.port())));
+        if !listen.ip().is_loopback() {
+            return Err(BadArgument(format!("--listen is {listen}, expected an address of loopback")).into());
+        }
+        let script = match &self.script {
+            None => String::new(),
+            Some(file) => fs::read_to_string(file)
+                .map_err(|error| BadArgument(format!("{}: {error}", file.display())))?,
+        };
+        let options = Options {
+            listen,
+            script,
+            seed: self.seed.clone(),
+            forgetful: self.forgetful,
+            padding: match self.padding {
+                PaddingName::Pkcs1 => Padding::Pkcs1,
+                PaddingName::OaepSha256 => Padding::OaepSha256,
+            },
+            signing: self.signing,
+            tls: self.tls()?,
+            ..Options::new(self.rail)
+        };
+        let simulator = Simulator::start(options)
+            .await
+            .map_err(|error| BadArgument(format!("{} on {listen}: {error}", self.rail)))?;
+        let base = simulator.base();
+        say(&format!(
+            "{} is simulated on {base}; {base}/_sim/counts, /_sim/ledger and /_sim/ledger/KEY tell what happened, PUT {base}/_sim/script changes what will. Ctrl-C ends it.",
+            self.rail
+        ));
+        let (mut terminate, mut interrupt) =
+            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        println!("{}", serde_json::to_string_pretty(&simulator.counts())?);
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn tls(&self) -> anyhow::Result<Option<Arc<ServerConfig>>> {
+        let (Some(certificate), Some(key)) = (&self.tls_certificate, &self.tls_key) else { return Ok(None) };
+        let chain = CertificateDer::pem_file_iter(certificate)
+            .and_then(Iterator::collect)
+            .with_context(|| certificate.display().to_string())?;
+        let key = PrivateKeyDer::from_pem_file(key).with_context(|| key.display().to_string())?;
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)?;
+        Ok(Some(Arc::new(config)))
+    }
+}

@@ -1,0 +1,237 @@
+//! A simulated rail, a host that pays over it by the rail's own file, and what came of it in both books.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rail_simulators::{Audit, Booked, Entry, Name, Options, Simulator};
+use railhost::callbacks;
+use railhost::observe::Metrics;
+use railhost::payment::{KeyForm, RailKey};
+use railhost::rail::codes::{Asked, CodeTable, Meaning};
+use railhost::rail::definition::Definition;
+use railhost::rail::{self, Rails, Sandbox};
+use railhost::relayer;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use toml::{Table, Value as Toml};
+use uuid::Uuid;
+
+use crate::host::{Host, enqueue_as, until_all_have_a_verdict};
+use crate::{Db, Pg, Role};
+
+/// Pauses that a test can wait for; everything else is as the rail's file has it.
+const QUICK: &str = r#"
+timeouts = { call_ms = 1000, first_byte_ms = 600, idle_ms = 600, connect_ms = 500 }
+pace = { lease_seconds = 9, concurrency = 64, reconcile_seconds = 0, visibility_seconds = 0, retry = { base_ms = 100, factor = 1, cap_ms = 100 }, query = { base_ms = 150, factor = 1, cap_ms = 150 }, breaker = { calls_min = 20, failed_percent = 100, open_ms = 100 } }
+"#;
+
+pub struct Play {
+    pub db: Db,
+    pub simulator: Simulator,
+    rail: Name,
+    host: Host,
+    /// Where callbacks are taken, if they are.
+    pub callbacks: Option<JoinHandle<std::convert::Infallible>>,
+    _folder: TempDir,
+}
+
+impl std::fmt::Debug for Play {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Play").field("rail", &self.rail).finish_non_exhaustive()
+    }
+}
+
+/// How a payment ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    pub outbox_id: Uuid,
+    pub state: String,
+    pub money_moved: String,
+    pub rail_code: Option<String>,
+    pub message: Option<String>,
+    /// The error codes of all attempts, in their order.
+    pub attempts: Vec<Option<String>>,
+    /// How often the rail paid.
+    pub executions: u32,
+    /// Requests to pay that reached the rail.
+    pub requests: u32,
+}
+
+/// The folder of the project's own rail files.
+pub fn rails_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/rails")
+}
+
+/// The table of a rail's own file.
+pub fn table(rail: Name) -> CodeTable {
+    let definition = Definition::load(&rails_folder().join(format!("{rail}.toml"))).expect("a rail's file");
+    definition.file.codes
+}
+
+/// The codes of a field that mean this, for an operation.
+pub fn codes(rail: Name, operation: Asked, field: &str, class: Meaning) -> Vec<String> {
+    let fits = |row: &railhost::rail::codes::Row| {
+        (row.operation, row.field.as_str(), row.class) == (operation, field, class)
+    };
+    table(rail).rows.into_iter().filter(fits).map(|row| row.code).collect()
+}
+
+/// A payment that the rail's `validate` has nothing against.
+pub fn payment(rail: Name, amount: &str) -> Value {
+    let destination = match rail {
+        Name::Mtn => json!({ "msisdn": "260961234567" }),
+        Name::Airtel => json!({ "msisdn": "260971234567" }),
+        Name::Bank => json!({ "account": "9876543210987", "bank_code": "210003", "name": "Payee" }),
+    };
+    json!({ "amount": amount, "currency": "ZMW", "destination": destination })
+}
+
+impl Play {
+    pub async fn start(rail: Name, script: &str) -> Self {
+        Self::with(Options::new(rail).script(script), |_| {}).await
+    }
+
+    /// With a simulator of its own kind and changes to the rail's file.
+    pub async fn with(options: Options, change: impl FnOnce(&mut Table)) -> Self {
+        let rail = options.rail;
+        let simulator = Simulator::start(options).await.expect("a simulator");
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir(folder.path().join("simulated")).expect("a folder");
+        for secret in fs::read_dir(rails_folder().join("simulated")).expect("secrets") {
+            let secret = secret.expect("a file");
+            fs::copy(secret.path(), folder.path().join("simulated").join(secret.file_name()))
+                .expect("copied");
+        }
+        let file = folder.path().join(format!("{rail}.toml"));
+        fs::write(&file, rail_file(rail, &simulator.base(), change)).expect("written");
+
+        let db = Db::fresh(Pg::V18).await;
+        let sandbox = Arc::new(
+            Sandbox::new(&folder.path().join("compiled"), rail::Options::default()).expect("a sandbox"),
+        );
+        let host = Host::over(db.database(), sandbox, folder.path(), relayer::Options::default()).await;
+        Self { db, simulator, rail, host, callbacks: None, _folder: folder }
+    }
+
+    /// Takes callbacks on a listener, as `serve` does.
+    #[must_use]
+    pub async fn taking_callbacks(mut self, listener: TcpListener) -> Self {
+        let sandbox = Sandbox::new(&self._folder.path().join("compiled"), rail::Options::default());
+        let rails = Rails::load(&sandbox.expect("a sandbox"), self._folder.path()).await.expect("they load");
+        let (database, metrics) = (self.db.database(), Arc::new(Metrics::new().expect("metrics")));
+        self.callbacks =
+            Some(tokio::spawn(async move { callbacks::serve(listener, &database, &rails, metrics).await }));
+        self
+    }
+
+    pub async fn pay(&self, payments: &[Value]) {
+        enqueue_as(&self.db, "i", self.rail.as_str(), payments).await;
+    }
+
+    /// Waits for all verdicts, drains, compares the books, and tells of each payment in the order of acceptance.
+    pub async fn end(self) -> Vec<Ended> {
+        self.end_with_entries().await.into_iter().map(|(ended, _)| ended).collect()
+    }
+
+    /// The same, with what the rail's ledger has of each.
+    pub async fn end_with_entries(self) -> Vec<(Ended, Option<Entry>)> {
+        let (ended, audit) = self.judged().await;
+        assert!(audit.agrees(), "{audit:?}\n{ended:#?}");
+        ended
+    }
+
+    /// How the payments ended, and how the books compare.
+    pub async fn judged(self) -> (Vec<(Ended, Option<Entry>)>, Audit) {
+        until_all_have_a_verdict(&self.db).await;
+        self.host.drain().await;
+        if let Some(callbacks) = &self.callbacks {
+            callbacks.abort();
+        }
+        let ended = endings(&self.db, &self.simulator, self.rail).await;
+        let books = ended
+            .iter()
+            .map(|ended| {
+                (key(self.rail, ended.outbox_id), Booked::of(Some(&ended.state), Some(&ended.money_moved)))
+            })
+            .collect();
+        let audit = Audit::of(&self.simulator.entries(), &books);
+        let with_entry = |ended: Ended| {
+            let entry = self.simulator.entry(&key(self.rail, ended.outbox_id));
+            (ended, entry)
+        };
+        (ended.into_iter().map(with_entry).collect(), audit)
+    }
+}
+
+/// Changes a key of a section of a rail's file.
+pub fn set(file: &mut Table, section: &str, key: &str, value: impl Into<Toml>) {
+    let section = file.entry(section).or_insert_with(|| Toml::Table(Table::new()));
+    section.as_table_mut().expect("a section").insert(key.to_owned(), value.into());
+}
+
+/// Every payment gets the timeline beside it. Answers how they ended, in the same order.
+pub async fn play(rail: Name, plans: &[String]) -> Vec<Ended> {
+    let amounts: Vec<_> = (1..=plans.len()).map(|n| format!("{n}.00")).collect();
+    let rules: Vec<_> =
+        amounts.iter().zip(plans).map(|(amount, plan)| format!("amount {amount}: {plan}")).collect();
+    let play = Play::start(rail, &rules.join("\n")).await;
+    play.pay(&amounts.iter().map(|amount| payment(rail, amount)).collect::<Vec<_>>()).await;
+    play.end().await
+}
+
+/// The project's own file of a rail, with a simulator in the place of its default one, quick pauses and no rate to speak of.
+pub fn rail_file(rail: Name, base: &str, change: impl FnOnce(&mut Table)) -> String {
+    let text = fs::read_to_string(rails_folder().join(format!("{rail}.toml"))).expect("a rail's file");
+    let mut file: Table =
+        text.replace(&format!("http://127.0.0.1:{}", rail.port()), base).parse().expect("TOML");
+    file.extend(QUICK.parse::<Table>().expect("TOML"));
+    file.insert("rate".to_owned(), Toml::Table("per_second = 10000\nburst = 10000".parse().expect("TOML")));
+    change(&mut file);
+    file.to_string()
+}
+
+/// The rail's form of a payment's key.
+pub fn key(rail: Name, outbox_id: Uuid) -> String {
+    RailKey::of(outbox_id).form(match rail {
+        Name::Mtn => KeyForm::Uuid,
+        Name::Airtel => KeyForm::Hex,
+        Name::Bank => KeyForm::Hex32,
+    })
+}
+
+async fn endings(db: &Db, simulator: &Simulator, rail: Name) -> Vec<Ended> {
+    type Row = (Uuid, String, String, Option<String>, Option<String>, Vec<Option<String>>);
+    let mut owner = db.connect(Role::Superuser).await;
+    let rows: Vec<Row> = sqlx::query_as(
+        "select v.outbox_id, v.state::text, v.money_moved::text, v.rail_code, v.error_message,
+                (select array_agg(a.error_code order by a.attempt_no)
+                   from symphony.payment_outbox_attempts a where a.outbox_id = v.outbox_id)
+           from symphony.payment_outbox_attempts v
+          where v.state in ('DISPATCHED', 'FAILED')
+          order by substring(v.instruction_id from 3)::int",
+    )
+    .fetch_all(&mut owner)
+    .await
+    .expect("the history");
+    let told: HashMap<String, _> =
+        simulator.entries().into_iter().map(|entry| (entry.key.clone(), entry)).collect();
+    rows.into_iter()
+        .map(|(outbox_id, state, money_moved, rail_code, message, attempts)| {
+            let entry = told.get(&key(rail, outbox_id));
+            Ended {
+                outbox_id,
+                state,
+                money_moved,
+                rail_code,
+                message,
+                attempts,
+                executions: entry.map_or(0, |entry| entry.executions),
+                requests: entry.map_or(0, |entry| entry.requests),
+            }
+        })
+        .collect()
+}

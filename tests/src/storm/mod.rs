@@ -1,0 +1,150 @@
+//! A storm: payments flow while hosts, database, wires and rails fail in an order that a seed decides; then all is healed, and
+//! everything has to come to its end in time; then three books are compared.
+//!
+//! - [`fault`]: what is done to a world · [`temper`]: what the rails themselves do · [`saw`]: what has to have happened
+
+mod fault;
+mod saw;
+mod temper;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use serde::{Deserialize, Serialize};
+
+use crate::Pg;
+use crate::world::{Audit, CONVERGES_WITHIN, Plan, World};
+
+/// How much of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Size {
+    pub payments: usize,
+    /// The push column of the menu, so many times.
+    pub menus: usize,
+}
+
+impl Size {
+    pub const PUSH: Self = Self { payments: 5_500, menus: 1 };
+}
+
+/// What a round did, and how it ended.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Report {
+    pub seed: u64,
+    pub postgres: u32,
+    pub payments: usize,
+    /// What was done to hosts, database and wires, and what rails did to requests and replies, by kind.
+    pub faults: BTreeMap<String, u64>,
+    pub audit: Audit,
+    /// What happened on the way, by kind.
+    pub saw: BTreeMap<String, u64>,
+    pub seconds: f64,
+    /// From the heal to the last verdict.
+    pub converged_seconds: f64,
+    /// The longest from a killed database that is back to the next attempt that is written.
+    pub resumed_seconds_max: f64,
+}
+
+impl Report {
+    pub fn faults_total(&self) -> u64 {
+        self.faults.values().sum()
+    }
+
+    /// What should have happened and did not.
+    pub fn missed(&self) -> Vec<String> {
+        self.saw.iter().filter(|(_, count)| **count == 0).map(|(what, _)| what.clone()).collect()
+    }
+}
+
+/// One storm. `tell` hears of its progress.
+pub async fn round(seed: u64, size: Size, mut tell: impl FnMut(usize, usize, &str)) -> Report {
+    let began = Instant::now();
+    let pg = if seed.is_multiple_of(2) { Pg::V18 } else { Pg::V15 };
+    let hosts = 1 + (seed % 3) as usize;
+    let plan = Plan { hosts, own_server: Some(pg), ..Plan::new(seed, temper::rails()) };
+    let mut storm = Storm {
+        world: World::build(plan).await,
+        faults: BTreeMap::new(),
+        drained_at_work: 0,
+        resumed: Duration::ZERO,
+    };
+    storm.world.start_hosts();
+
+    let mut menu = fault::menu(size.menus, &mut storm.world.rng);
+    let steps = menu.len();
+    let per_step = size.payments.div_ceil(steps);
+    while let Some(fault) = menu.pop() {
+        tell(steps - menu.len(), steps, fault.name());
+        storm.owe(per_step).await;
+        storm.strike(fault).await;
+        for host in &mut storm.world.hosts {
+            if !host.is_up() {
+                host.start(&[]);
+            }
+        }
+    }
+
+    tell(steps, steps, "all is healed");
+    storm.world.heal().await;
+    let healed = Instant::now();
+    storm.world.converge(CONVERGES_WITHIN).await;
+    let converged = healed.elapsed();
+    let drained = storm.world.drain().await;
+    let audit = storm.world.audit().await;
+    let saw = saw::all(&storm, drained).await;
+    let mut faults = storm.faults.clone();
+    faults.extend(temper::faults(&storm.world));
+    Report {
+        seed,
+        postgres: pg.major(),
+        payments: storm.world.owed.len(),
+        faults,
+        audit,
+        saw,
+        seconds: began.elapsed().as_secs_f64(),
+        converged_seconds: converged.as_secs_f64(),
+        resumed_seconds_max: storm.resumed.as_secs_f64(),
+    }
+}
+
+/// A world under way.
+struct Storm {
+    world: World,
+    faults: BTreeMap<String, u64>,
+    /// Hosts that were told to stop while they held leases, and ended well.
+    drained_at_work: u64,
+    resumed: Duration,
+}
+
+impl Storm {
+    /// Some more payments, on all rails.
+    async fn owe(&mut self, count: usize) {
+        let rails = self.world.rails.len();
+        let first = self.world.rng.usize(..rails);
+        for rail in 0..rails {
+            let share = (count + (rail + first) % rails) / rails;
+            let amounts: Vec<_> = (0..share).map(|_| temper::amount(&mut self.world.rng)).collect();
+            if !amounts.is_empty() {
+                self.world.owe(rail, &amounts).await;
+            }
+        }
+    }
+
+    fn count(&mut self, kind: &str) {
+        *self.faults.entry(kind.to_owned()).or_default() += 1;
+    }
+
+    fn any_host(&mut self) -> usize {
+        self.world.rng.usize(..self.world.hosts.len())
+    }
+
+    fn any_rail(&mut self) -> usize {
+        self.world.rng.usize(..self.world.rails.len())
+    }
+}
+
+/// Between two bounds, in milliseconds.
+async fn pause(rng: &mut Rng, milliseconds: std::ops::Range<u64>) {
+    tokio::time::sleep(Duration::from_millis(rng.u64(milliseconds))).await;
+}

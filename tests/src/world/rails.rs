@@ -1,0 +1,104 @@
+//! The rails of a world: each a simulator behind a wire, and the project's own file for it with pauses that a test can wait for.
+
+use std::fs;
+use std::path::Path;
+
+use rail_simulators::{Entry, Name, Options, Simulator};
+use railhost::payment::{KeyForm, RailKey};
+use serde_json::{Value, json};
+use toml::Table;
+use uuid::Uuid;
+
+use super::wire::{Far, Wire};
+use crate::play::{key, rail_file, rails_folder};
+
+/// A simulated rail, as a host sees it.
+#[derive(Debug)]
+pub struct Rail {
+    pub name: String,
+    pub kind: Name,
+    pub simulator: Simulator,
+    pub wire: Wire,
+}
+
+/// Which rail, under which name, with which temper.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    pub name: &'static str,
+    pub kind: Name,
+    pub script: String,
+    /// The rail takes a key that it has seen for a new one, and its file says so.
+    pub forgetful: bool,
+    pub can_query: bool,
+}
+
+impl Wanted {
+    pub fn new(kind: Name, script: &str) -> Self {
+        Self { name: kind.as_str(), kind, script: script.to_owned(), forgetful: false, can_query: true }
+    }
+}
+
+impl Rail {
+    pub(super) async fn start(
+        wanted: &Wanted,
+        seed: u64,
+        folder: &Path,
+        change: impl FnOnce(&mut Table),
+    ) -> Self {
+        let options = Options {
+            seed: seed.to_string(),
+            forgetful: wanted.forgetful,
+            ..Options::new(wanted.kind).script(&wanted.script)
+        };
+        let simulator = Simulator::start(options).await.expect("a simulator");
+        let wire = Wire::to(Far::Tcp(simulator.address)).await;
+        let base = format!("http://127.0.0.1:{}", wire.port);
+        let file = rail_file(wanted.kind, &base, |file| {
+            if wanted.forgetful {
+                file.insert("idempotent".to_owned(), false.into());
+                file.insert("hand_over_marks".to_owned(), true.into());
+            }
+            file.insert("status_query".to_owned(), wanted.can_query.into());
+            change(file);
+        });
+        fs::write(folder.join(format!("{}.toml", wanted.name)), file).expect("written");
+        Self { name: wanted.name.to_owned(), kind: wanted.kind, simulator, wire }
+    }
+
+    /// What the rail knows of a payment.
+    pub fn entry(&self, outbox_id: Uuid) -> Option<Entry> {
+        self.simulator.entry(&self.key(outbox_id))
+    }
+
+    pub fn key(&self, outbox_id: Uuid) -> String {
+        key(self.kind, outbox_id)
+    }
+}
+
+/// The secrets that the rails' files refer to.
+pub(super) fn copy_secrets(folder: &Path) {
+    fs::create_dir_all(folder.join("simulated")).expect("a folder");
+    for secret in fs::read_dir(rails_folder().join("simulated")).expect("secrets") {
+        let secret = secret.expect("a file");
+        fs::copy(secret.path(), folder.join("simulated").join(secret.file_name())).expect("copied");
+    }
+}
+
+/// A payment to a payee of its own, so that a second execution shows whatever key it has. Answers how the rail writes the payee.
+pub(super) fn payload(kind: Name, number: usize, amount: &str) -> (Value, String) {
+    let (destination, payee) = match kind {
+        Name::Mtn => (json!({ "msisdn": format!("26096{number:07}") }), format!("26096{number:07}")),
+        Name::Airtel => (json!({ "msisdn": format!("26097{number:07}") }), format!("97{number:07}")),
+        Name::Bank => {
+            let account = format!("{number:013}");
+            (json!({ "account": account, "bank_code": "210003", "name": "Payee" }), account)
+        }
+    };
+    (json!({ "amount": amount, "currency": "ZMW", "destination": destination }), payee)
+}
+
+/// The forms of a key, of which a rail may see one.
+pub(super) fn is_key_of(entry: &Entry, outbox_id: Uuid) -> bool {
+    let key = RailKey::of(outbox_id);
+    [KeyForm::Hex, KeyForm::Hex32, KeyForm::Uuid].into_iter().any(|form| key.form(form) == entry.key)
+}

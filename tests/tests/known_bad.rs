@@ -1,0 +1,169 @@
+//! A harness that never failed is untested. Each of these leaves one guard out, and has to be caught by the audit within 200
+//! faults; the same scenario with the guard in place has to be clean.
+
+use std::time::Duration;
+
+use harness::Role;
+use harness::world::wire::Mode;
+use harness::world::{Audit, Plan, Wanted, World};
+use rail_simulators::Name;
+use railhost::faults::{Guard, LEFT_OUT};
+use sqlx::AssertSqlSafe;
+
+const FAULTS_MAX: u64 = 200;
+/// Longer than a lease.
+const LEASE_SECONDS: i64 = 20;
+
+struct Scenario {
+    world: World,
+    left_out: Option<String>,
+    faults: u64,
+}
+
+impl Scenario {
+    async fn build(hosts: usize, wanted: Wanted, left_out: Option<Guard>) -> Self {
+        let world = World::build(Plan { hosts, ..Plan::new(1, vec![wanted]) }).await;
+        Self { world, left_out: left_out.map(|guard| format!("{guard:?}")), faults: 0 }
+    }
+
+    fn start(&mut self) {
+        let left_out: Vec<_> = self.left_out.iter().map(|guard| (LEFT_OUT, guard.as_str())).collect();
+        self.world.hosts.iter_mut().for_each(|host| host.start(&left_out));
+    }
+
+    async fn owe(&mut self, count: usize) {
+        self.world.owe(0, &vec!["5.00".to_owned(); count]).await;
+    }
+
+    async fn end(mut self) -> (Audit, World) {
+        let open = self.world.converge(Duration::from_secs(60)).await;
+        assert_eq!(open, 0, "payments are stuck");
+        self.world.drain().await;
+        let spoilt: u64 = self.world.rails[0].simulator.counts().faults.values().sum();
+        assert!((1..=FAULTS_MAX).contains(&(self.faults + spoilt)), "{} faults", self.faults + spoilt);
+        (self.world.audit().await, self.world)
+    }
+}
+
+/// Payments whose rail pays and whose reply is lost.
+async fn lost_replies(left_out: Option<Guard>) -> Audit {
+    let mut scenario =
+        Scenario::build(1, Wanted::new(Name::Mtn, "otherwise: pay close-after, accept"), left_out).await;
+    scenario.start();
+    scenario.owe(10).await;
+    scenario.end().await.0
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_key_for_every_attempt_is_caught() {
+    assert!(lost_replies(None).await.is_clean());
+    let audit = lost_replies(Some(Guard::StableKey)).await;
+    assert!(audit.doubled > 0 && audit.orphaned > 0, "{audit:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silence_taken_for_a_refusal_is_caught() {
+    let audit = lost_replies(Some(Guard::SilenceIsUnknown)).await;
+    assert_eq!(audit.disagreed, 10, "{audit:#?}");
+}
+
+/// A rail that does not recognise a key, loses its replies, and cannot answer the first questions.
+async fn failed_questions(left_out: Option<Guard>) -> Audit {
+    let script = "otherwise: pay close-after, accept; ask html 503, html 503, accept";
+    let wanted = Wanted { forgetful: true, ..Wanted::new(Name::Mtn, script) };
+    let mut scenario = Scenario::build(1, wanted, left_out).await;
+    scenario.start();
+    scenario.owe(10).await;
+    scenario.end().await.0
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_question_taken_for_permission_to_send_again_is_caught() {
+    assert!(failed_questions(None).await.is_clean());
+    let audit = failed_questions(Some(Guard::FailedQuestionPermitsNothing)).await;
+    assert!(audit.doubled > 0, "{audit:#?}");
+}
+
+/// A rail that cannot be asked; the database is away just when its answers have to be written.
+async fn unwritten_outcomes(left_out: Option<Guard>) -> Audit {
+    let wanted =
+        Wanted { forgetful: true, can_query: false, ..Wanted::new(Name::Bank, "otherwise: pay slow 400") };
+    let mut scenario = Scenario::build(1, wanted, left_out).await;
+    scenario.start();
+    scenario.owe(20).await;
+    scenario.world.until("payment_outbox_pending where handed_over_at is not null", |rows| rows == 20).await;
+    scenario.world.hosts[0].wire.set(Mode::Refusing);
+    scenario.faults += 1;
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    scenario.world.hosts[0].wire.set(Mode::Through);
+    if scenario.left_out.is_some() {
+        scenario.world.move_clock(LEASE_SECONDS).await;
+    }
+    scenario.end().await.0
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outcome_that_is_not_written_is_caught() {
+    let audit = unwritten_outcomes(None).await;
+    assert_eq!((audit.dispatched, audit.unresolved), (20, 0), "{audit:#?}");
+    let audit = unwritten_outcomes(Some(Guard::OutcomeIsWritten)).await;
+    assert!(audit.unresolved > 0, "the rail said yes, and the books do not know: {audit:#?}");
+}
+
+/// The fence of a completion: the token, its holder and its end.
+const FENCE: &str = " and p.lease_token = w.token and p.claimed_by = p_worker_id
+       and p.lease_expires_at > v_now";
+
+async fn take_the_fence_away(world: &World) {
+    let mut owner = world.db.connect(Role::Superuser).await;
+    let function: String = sqlx::query_scalar(
+        "select pg_get_functiondef(p.oid) from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+          where n.nspname = 'symphony' and p.proname = 'complete_outbox_batch'",
+    )
+    .fetch_one(&mut owner)
+    .await
+    .expect("the function");
+    assert_eq!(function.matches(FENCE).count(), 2, "the fence stands where it stood");
+    sqlx::query(AssertSqlSafe(function.replace(FENCE, ""))).execute(&mut owner).await.expect("replaced");
+}
+
+/// A host stands still while the rail answers; another one takes over.
+async fn late_writers(fenced: bool) -> (Audit, World) {
+    let mut scenario =
+        Scenario::build(2, Wanted::new(Name::Mtn, "otherwise: pay slow 500; ask slow 400"), None).await;
+    if !fenced {
+        take_the_fence_away(&scenario.world).await;
+    }
+    scenario.world.hosts[0].start(&[]);
+    scenario.owe(20).await;
+    scenario.world.until("payment_outbox_pending where claimed_by is not null", |rows| rows == 20).await;
+    // The requests are under way.
+    let rail = &scenario.world.rails[0].simulator;
+    while rail.counts().requests < 20 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    scenario.world.hosts[0].freeze();
+    scenario.faults += 1;
+    scenario.world.move_clock(LEASE_SECONDS).await;
+    scenario.world.hosts[1].start(&[]);
+    scenario.world.until("payment_outbox_attempts where state = 'ZOMBIE_REQUEUE'", |rows| rows == 20).await;
+    // The other one has only just asked: the first writes before it can.
+    scenario.world.hosts[1].freeze();
+    scenario.world.hosts[0].thaw();
+    let written = match fenced {
+        true => "payment_outbox_late_answers",
+        false => "payment_outbox_attempts where state = 'DISPATCHED'",
+    };
+    scenario.world.until(written, |rows| rows > 0).await;
+    scenario.world.hosts[1].thaw();
+    scenario.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_completion_without_a_fence_is_caught() {
+    let (audit, world) = late_writers(true).await;
+    assert!(audit.is_clean(), "{audit:#?}");
+    assert!(world.count("payment_outbox_late_answers").await > 0, "nobody wrote late");
+    let (audit, _) = late_writers(false).await;
+    assert!(audit.stale_accepted > 0, "{audit:#?}");
+}

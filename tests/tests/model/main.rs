@@ -1,0 +1,81 @@
+//! One payment, two hosts, one rail: every interleaving. The hosts decide with the project's own functions (outcome, next step,
+//! key), the outbox is the reference model that the SQL is tested against, and everything between them may be lost or late.
+//! A host may stop between any two steps for as long as it likes, and go on as if nothing had happened.
+
+mod search;
+mod setup;
+mod world;
+
+use search::{Found, search};
+use setup::{Bug, Setup};
+
+/// Explores everything within the bounds, and says how much that was.
+fn holds(name: &str, setup: Setup) -> usize {
+    match search(&setup) {
+        Found::Nothing { states } => {
+            println!("{name}: holds in all {states} states");
+            states
+        }
+        Found::Broken { what, story, .. } => panic!("{name}: {what}\n{}", story.join("\n")),
+    }
+}
+
+fn breaks(name: &str, what_breaks: &str, setup: Setup) -> Vec<String> {
+    match search(&setup) {
+        Found::Nothing { states } => panic!("{name}: nothing is wrong in {states} states"),
+        Found::Broken { what, story, states } => {
+            println!("{name}: {what} after {states} states: {}", story.join(" · "));
+            assert!(what.starts_with(what_breaks), "{what}: {story:?}");
+            story
+        }
+    }
+}
+
+#[test]
+fn a_rail_that_deduplicates_never_pays_twice_and_never_against_the_books() {
+    assert!(holds("deduplicates, wide", Setup::WIDE) > 10_000);
+    assert!(holds("deduplicates, deep", Setup::DEEP) > 10_000);
+}
+
+#[test]
+fn not_even_where_the_database_forgets_what_it_acknowledged() {
+    let setup = Setup { failovers: 1, kills: 0, losses: 0, attempts: 2, fickle: false, ..Setup::WIDE };
+    assert!(holds("deduplicates, forgetful database", setup) > 10_000);
+}
+
+/// What asynchronous replication may still cost: nobody remembers the request that is under way when the second is turned away.
+#[test]
+fn unless_the_rail_turns_away_one_request_and_takes_another_one_for_the_same_key() {
+    let setup = Setup { failovers: 1, kills: 0, losses: 0, expiries: 1, ..Setup::WIDE };
+    breaks("fickle, forgetful database", "disagreed", setup);
+}
+
+#[test]
+fn a_rail_that_does_not_deduplicate_is_safe_by_marks() {
+    for (name, setup) in [("wide", Setup::WIDE), ("deep", Setup::DEEP)] {
+        let setup = Setup { deduplicates: false, ..setup };
+        assert!(holds(&format!("does not deduplicate, marks, {name}"), setup) > 1_000);
+    }
+}
+
+/// Why a host refuses to serve such a rail from a database with a standby that may lag.
+#[test]
+fn nothing_saves_a_rail_that_does_not_deduplicate_from_a_database_that_forgets() {
+    let setup = Setup { deduplicates: false, failovers: 1, kills: 0, losses: 0, ..Setup::WIDE };
+    breaks("does not deduplicate, forgetful database", "doubled", setup);
+}
+
+#[test]
+fn a_new_key_for_every_attempt_is_found_out() {
+    breaks("a new key for every attempt", "doubled", Setup { bug: Some(Bug::FreshKey), ..Setup::DEEP });
+}
+
+#[test]
+fn silence_taken_for_a_refusal_is_found_out() {
+    breaks("silence is a refusal", "disagreed", Setup { bug: Some(Bug::SilenceIsRefusal), ..Setup::DEEP });
+}
+
+#[test]
+fn a_completion_without_a_fence_is_found_out() {
+    breaks("no fence", "disagreed", Setup { bug: Some(Bug::NoFence), ..Setup::DEEP });
+}

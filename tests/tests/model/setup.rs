@@ -1,0 +1,47 @@
+//! The bounds of a search, and the mistakes that it may be given.
+
+/// A mistake that a host may be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bug {
+    FreshKey,
+    SilenceIsRefusal,
+    NoFence,
+}
+
+/// The bounds of the search.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub bug: Option<Bug>,
+    pub deduplicates: bool,
+    /// Beyond these nobody claims any more.
+    pub attempts: i32,
+    pub kills: u8,
+    /// Leases that run out while they are held.
+    pub expiries: u8,
+    /// Times that it is quiet for so long that a not-found permits to send again.
+    pub pauses: u8,
+    /// Requests, replies and answers of the database that do not arrive.
+    pub losses: u8,
+    /// Times that the database comes back without its last commits.
+    pub failovers: u8,
+    /// The rail may turn away what it took before, or takes a moment later.
+    pub fickle: bool,
+}
+
+impl Setup {
+    /// Much goes wrong, for a few attempts.
+    pub(crate) const WIDE: Self = Self {
+        bug: None,
+        deduplicates: true,
+        attempts: 3,
+        kills: 1,
+        expiries: 1,
+        pauses: 0,
+        losses: 1,
+        failovers: 0,
+        fickle: true,
+    };
+    /// Nothing but delays, for more of them.
+    pub(crate) const DEEP: Self =
+        Self { attempts: 4, kills: 0, expiries: 1, pauses: 1, losses: 0, ..Self::WIDE };
+}

@@ -1,0 +1,306 @@
+//! What a host does, by the project's own functions: claim, next step, judgement, what is written.
+
+use std::rc::Rc;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use harness::reference::{LateAnswer, Micros, Outbox, Outcome as Written, Refusal, SECOND, Words};
+use railhost::outbox::complete::{MoneyMoved, Outcome, State};
+use railhost::outcome::{self, Class, Decision, ErrorCode};
+use railhost::payment::{KeyForm, RailKey};
+use railhost::rail::codes::CodeTable;
+use railhost::rail::definition::Kind;
+use railhost::rail::egress::Class as Purpose;
+use railhost::rail::pace::{Pace, Steps};
+use railhost::rail::{Answer, CallError, Code, Exchange, Heard, Left, Witness};
+use railhost::relayer::history::{self, History};
+use railhost::relayer::schedule::{self, Manner, Step};
+use uuid::Uuid;
+
+use super::{Held, Host, Message, PAYMENT, Said, VISIBILITY_SECONDS, WORKERS, What, World, time};
+use crate::setup::{Bug, Setup};
+
+const LEASE: Micros = 300 * SECOND;
+const DEADLINE: Duration = Duration::from_secs(30);
+
+static CODES: LazyLock<CodeTable> = LazyLock::new(|| {
+    toml::from_str(
+        r#"version = 1
+        rows = [
+          { operation = "disburse", field = "code", code = "NO", class = "terminal" },
+          { operation = "disburse", http = 409, field = "code", code = "SEEN", class = "pending" },
+          { operation = "query-status", field = "code", code = "NO", class = "terminal" },
+        ]"#,
+    )
+    .expect("a table")
+});
+
+fn manner(setup: &Setup) -> Manner {
+    Manner {
+        // The first question may come while a not-found says nothing yet, the second when it permits to send again.
+        pace: Pace {
+            query: Steps { base_ms: 2_000, factor: 60.0, cap_ms: 120_000 },
+            visibility_seconds: VISIBILITY_SECONDS,
+            ..Pace::default()
+        },
+        idempotent: setup.deduplicates,
+        can_query: true,
+        deadline: DEADLINE,
+    }
+}
+
+fn text_of(key: RailKey) -> [u8; 36] {
+    key.form(KeyForm::Uuid).into_bytes().try_into().expect("36 characters")
+}
+
+impl World {
+    pub(super) fn host_acts(&self, host: usize, setup: &Setup, next: &mut Vec<(String, Self)>) {
+        let name = WORKERS[host];
+        let mut push = |step: &str, world: Self| next.push((format!("{name} {step}"), world));
+        match &self.hosts[host] {
+            Host::Idle => {
+                if let Some(world) = self.claims(host, setup) {
+                    push("claims", world);
+                }
+                return;
+            }
+            Host::Leased(held) => self.starts(host, held, setup, &mut push),
+            Host::Waiting { held, asks } => {
+                let mut world = self.clone();
+                world.decides(host, held, *asks, None, setup);
+                push("hears nothing by its deadline", world);
+            }
+            Host::Decided { held, outcome } => {
+                let mut world = self.clone();
+                world.writes(host, held, outcome, setup);
+                if self.losses > 0 {
+                    let mut unheard = world.clone();
+                    unheard.losses -= 1;
+                    unheard.hosts[host] = self.hosts[host].clone();
+                    push("writes, and the answer is lost", unheard);
+                }
+                world.hosts[host] = Host::Idle;
+                push("writes", world);
+            }
+        }
+        if self.kills > 0 {
+            let mut world = self.clone();
+            world.kills -= 1;
+            if let Host::Waiting { held, .. } = &self.hosts[host] {
+                world.forgets_replies(held.token);
+            }
+            world.hosts[host] = Host::Idle;
+            push("is killed", world);
+        }
+    }
+
+    /// Takes what is due, or what another one lost.
+    fn claims(&self, host: usize, setup: &Setup) -> Option<Self> {
+        let row = self.outbox.pending.get(&PAYMENT)?;
+        let expired = row.lease.as_ref().map(|lease| lease.expires_at <= self.outbox.now);
+        if expired == Some(false) || self.outbox.last_no(PAYMENT) >= setup.attempts {
+            return None;
+        }
+        // Two idle hosts are the same host.
+        if host > 0 && matches!(self.hosts[0], Host::Idle) {
+            return None;
+        }
+        let mut world = self.clone();
+        world.tokens += 1;
+        let token = Uuid::from_u128(world.tokens << 8);
+        let outbox = world.commit();
+        if expired == Some(true) {
+            outbox.expire(PAYMENT, 0);
+        }
+        let row = outbox.pending.get(&PAYMENT)?;
+        outbox.now = outbox.now.max(row.next_attempt_at);
+        outbox.lease(PAYMENT, WORKERS[host], token, outbox.now + LEASE);
+        let row = &outbox.pending[&PAYMENT];
+        let held = Held {
+            token,
+            claimed_at: outbox.now,
+            unsettled: row.unsettled,
+            attempts: row.attempt_count,
+            history: Rc::new(past(outbox)),
+        };
+        world.hosts[host] = Host::Leased(held);
+        Some(world)
+    }
+
+    /// The project's own next step.
+    fn starts(&self, host: usize, held: &Held, setup: &Setup, push: &mut impl FnMut(&str, Self)) {
+        let mut world = self.clone();
+        let asks = match schedule::step(held.unsettled, &held.history, &manner(setup), time(held.claimed_at))
+        {
+            Step::Write(outcome) => {
+                world.hosts[host] = Host::Decided { held: held.clone(), outcome: Rc::new(*outcome) };
+                return push("knows enough", world);
+            }
+            Step::Disburse => false,
+            Step::Ask => true,
+        };
+        if !asks && !setup.deduplicates {
+            let marked = world.commit().mark_handed_over(WORKERS[host], PAYMENT, held.token);
+            if marked.is_none() {
+                world.hosts[host] = Host::Idle;
+                return push("is told that its lease is gone", world);
+            }
+        }
+        if self.losses > 0 {
+            let mut unsent = world.clone();
+            unsent.losses -= 1;
+            let nothing = Witness::default();
+            let said = Heard::Answer(Answer::NotSent { reason: "no connection".to_owned() });
+            unsent.judges(host, held, asks, &said, &nothing, setup);
+            push("cannot reach the rail", unsent);
+        }
+        let key = text_of(match setup.bug {
+            Some(Bug::FreshKey) => RailKey::of(held.token),
+            _ => RailKey::of(PAYMENT),
+        });
+        let what = if asks { What::Ask } else { What::Pay };
+        world.under_way.push(Message { token: held.token, key, what });
+        world.under_way.sort_unstable();
+        world.hosts[host] = Host::Waiting { held: held.clone(), asks };
+        push(if asks { "asks" } else { "sends" }, world);
+    }
+
+    pub(super) fn decides(
+        &mut self,
+        host: usize,
+        held: &Held,
+        asks: bool,
+        said: Option<Said>,
+        setup: &Setup,
+    ) {
+        let code = |value: &str| Some(Code { field: "code".to_owned(), value: value.to_owned() });
+        let (heard, status) = match said {
+            None => (Heard::Failed(CallError::Deadline(DEADLINE)), None),
+            Some(said) => {
+                let (answer, status) = match said {
+                    Said::Settled => (Answer::Settled { reference: "r".to_owned(), code: None }, 200),
+                    Said::Accepted => (Answer::Pending { reference: None, code: None }, 202),
+                    Said::Refused => (Answer::Declined { code: code("NO"), message: String::new() }, 400),
+                    Said::Failed => (Answer::Declined { code: code("NO"), message: String::new() }, 200),
+                    Said::Duplicate => (Answer::Declined { code: code("SEEN"), message: String::new() }, 409),
+                    Said::NotFound => (Answer::NotFound, 404),
+                };
+                (Heard::Answer(answer), Some(status))
+            }
+        };
+        let exchange = Exchange {
+            endpoint: String::new(),
+            class: if asks { Purpose::Read } else { Purpose::Money },
+            left: Left::Body,
+            status,
+            whole: status.is_some(),
+            retry_after_seconds: None,
+            token_is_fresh: None,
+        };
+        let witness = Witness { exchanges: vec![exchange], denied: Vec::new() };
+        self.judges(host, held, asks, &heard, &witness, setup);
+    }
+
+    /// The project's own judgement, and what it writes down.
+    fn judges(
+        &mut self,
+        host: usize,
+        held: &Held,
+        asks: bool,
+        heard: &Heard,
+        witness: &Witness,
+        setup: &Setup,
+    ) {
+        let mut decision = match asks {
+            true => outcome::query(Kind::Live, heard, witness, &CODES),
+            false => outcome::disburse(Kind::Live, heard, witness, &CODES),
+        };
+        if setup.bug == Some(Bug::SilenceIsRefusal) && !asks && decision.class == Class::Unknown {
+            decision =
+                Decision { class: Class::Terminal, error_code: Some(ErrorCode::RailDeclined), ..decision };
+        }
+        let (attempts, now) = (held.attempts + 1, time(self.outbox.now));
+        let outcome = schedule::outcome(decision, attempts, &held.history, &manner(setup), now, 0.5);
+        self.hosts[host] = Host::Decided { held: held.clone(), outcome: Rc::new(outcome) };
+        self.forgets_replies(held.token);
+    }
+
+    /// Replies to a host that gave up are of no use to anybody.
+    fn forgets_replies(&mut self, token: Uuid) {
+        self.under_way.retain(|message| message.token != token || !matches!(message.what, What::Said(_)));
+    }
+
+    /// Under the fence, or kept as late.
+    fn writes(&mut self, host: usize, held: &Held, outcome: &Outcome, setup: &Setup) {
+        let written = written(outcome);
+        let outbox = self.commit();
+        let (mut worker, mut token) = (WORKERS[host].to_owned(), held.token);
+        if setup.bug == Some(Bug::NoFence)
+            && let Some(lease) = outbox.pending.get(&PAYMENT).and_then(|row| row.lease.clone())
+        {
+            (worker, token) = (lease.worker, lease.token);
+        }
+        match outbox.complete(&worker, PAYMENT, token, &written) {
+            Ok(_) => {}
+            Err(Refusal::LeaseLost) => {
+                let late = LateAnswer {
+                    worker,
+                    state: written.state,
+                    money_moved: written.money_moved.unwrap_or("unknown"),
+                    words: written.words,
+                    recorded_at: outbox.now,
+                };
+                outbox.record_late_answer(PAYMENT, held.token, late).expect("a good answer");
+            }
+            Err(refusal) => panic!("{refusal:?}: {outcome:?}"),
+        }
+    }
+}
+
+/// What a claim tells of a payment's past.
+fn past(outbox: &Outbox) -> History {
+    let attempt = |attempt: &harness::reference::Attempt| history::Attempt {
+        state: attempt.state.to_owned(),
+        claimed_at: time(attempt.claimed_at),
+        completed_at: time(attempt.completed_at),
+        error_code: attempt.words.error_code.clone(),
+        adapter_digest: None,
+        lease_token: Some(attempt.token),
+    };
+    let late = |((_, token), late): (&(Uuid, Uuid), &LateAnswer)| history::LateAnswer {
+        lease_token: Some(*token),
+        state: late.state.to_owned(),
+        money_moved: late.money_moved.to_owned(),
+        rail_reference: late.words.rail_reference.clone(),
+        rail_code: late.words.rail_code.clone(),
+        error_code: late.words.error_code.clone(),
+    };
+    History {
+        attempts: outbox.attempts.get(&PAYMENT).into_iter().flatten().map(attempt).collect(),
+        late_answers: outbox.late_answers.iter().map(late).collect(),
+    }
+}
+
+fn written(outcome: &Outcome) -> Written {
+    Written {
+        state: match outcome.state {
+            State::Dispatched => "DISPATCHED",
+            State::Failed => "FAILED",
+            State::Retryable => "RETRYABLE",
+        },
+        money_moved: outcome.money_moved.map(|money| match money {
+            MoneyMoved::Yes => "yes",
+            MoneyMoved::No => "no",
+            MoneyMoved::Unknown => "unknown",
+        }),
+        unsettled: outcome.unsettled,
+        retry_delay_seconds: outcome.retry_delay_seconds.map(|seconds| seconds.ceil() as i64),
+        words: Words {
+            rail_reference: outcome.rail_reference.clone(),
+            rail_code: outcome.rail_code.clone(),
+            error_code: outcome.error_code.clone(),
+            error_message: None,
+            latency_ms: None,
+        },
+    }
+}

@@ -1,0 +1,105 @@
+//! What becomes of requests and replies under way, and what the rail does with what arrives.
+
+use harness::reference::{Micros, SECOND};
+
+use super::{Account, Host, Message, Said, VISIBILITY_SECONDS, WORKERS, What, World};
+use crate::setup::Setup;
+
+impl World {
+    pub(super) fn network_acts(&self, at: usize, setup: &Setup, next: &mut Vec<(String, Self)>) {
+        let message = &self.under_way[at];
+        let mut without = self.clone();
+        without.under_way.remove(at);
+        match message.what {
+            What::Said(said) => {
+                let waits =
+                    |host: &Host| matches!(host, Host::Waiting { held, .. } if held.token == message.token);
+                match self.hosts.iter().position(waits) {
+                    Some(host) => {
+                        let mut world = without.clone();
+                        if let Host::Waiting { held, asks } = &self.hosts[host] {
+                            world.decides(host, held, *asks, Some(said), setup);
+                        }
+                        next.push((format!("{} hears {said:?}", WORKERS[host]), world));
+                    }
+                    None => return,
+                }
+            }
+            What::Ask => {
+                for said in self.answers(&message.key) {
+                    next.push((format!("the rail answers {said:?}"), without.with_reply(message, said)));
+                }
+            }
+            What::Pay => {
+                for (account, said) in self.arrivals(&message.key, setup) {
+                    let mut world = without.with_reply(message, said);
+                    if !setup.fickle {
+                        world.turns_away = Some(said == Said::Refused);
+                    }
+                    if let Some(account) = account {
+                        world.rail.insert(message.key, account);
+                    }
+                    next.push((format!("the request arrives: {said:?}"), world));
+                }
+            }
+        }
+        if self.losses > 0 {
+            without.losses -= 1;
+            next.push((format!("{:?} is lost", message.what), without));
+        }
+    }
+
+    /// What a request to pay may lead to.
+    fn arrivals(&self, key: &[u8; 36], setup: &Setup) -> Vec<(Option<Account>, Said)> {
+        let known = self.rail.get(key).copied();
+        if let Some(known) = known.filter(|_| setup.deduplicates) {
+            return vec![(Some(known), Said::Duplicate)];
+        }
+        let executions = known.map_or(0, |known| known.executions);
+        let account = |executions, said| Some(Account { executions, said, arrived_at: self.outbox.now });
+        let taken = [
+            (account(executions + 1, Said::Settled), Said::Settled),
+            (account(executions, Said::Accepted), Said::Accepted),
+        ];
+        let turned_away = [(known, Said::Refused)];
+        match self.turns_away {
+            None => taken.into_iter().chain(turned_away).collect(),
+            Some(false) => taken.to_vec(),
+            Some(true) => turned_away.to_vec(),
+        }
+    }
+
+    /// What the rail may say to a question.
+    fn answers(&self, key: &[u8; 36]) -> Vec<Said> {
+        let Some(account) = self.rail.get(key) else { return vec![Said::NotFound] };
+        let visible_at = account.arrived_at + Micros::from(VISIBILITY_SECONDS) * SECOND;
+        match self.outbox.now < visible_at {
+            true => vec![account.said, Said::NotFound],
+            false => vec![account.said],
+        }
+    }
+
+    /// What was accepted is paid or refused at any time.
+    pub(super) fn rail_acts(&self, next: &mut Vec<(String, Self)>) {
+        for (key, account) in self.rail.iter().filter(|(_, account)| account.said == Said::Accepted) {
+            for (said, executions) in
+                [(Said::Settled, account.executions + 1), (Said::Failed, account.executions)]
+            {
+                let mut world = self.clone();
+                world.rail.insert(*key, Account { said, executions, ..*account });
+                next.push((format!("the rail makes it {said:?}"), world));
+            }
+        }
+    }
+
+    fn with_reply(&self, to: &Message, said: Said) -> Self {
+        let mut world = self.clone();
+        // A reply that nobody waits for is as good as lost.
+        if self.hosts.iter().any(|host| matches!(host, Host::Waiting { held, .. } if held.token == to.token))
+        {
+            world.under_way.push(Message { what: What::Said(said), ..to.clone() });
+            world.under_way.sort_unstable();
+        }
+        world
+    }
+}

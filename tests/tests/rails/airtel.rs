@@ -1,0 +1,138 @@
+//! Airtel's own ways.
+
+use harness::host::until;
+use harness::play::{Play, payment, play, rails_folder, set};
+use rail_simulators::{Name, Options, Padding};
+use railhost::rail::definition::Definition;
+
+const RAIL: Name = Name::Airtel;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_envelope_is_read_in_whatever_http_status_it_comes() {
+    let cases = [
+        ("then failed DP00900001012", "FAILED no", "RAIL_DECLINED"),
+        ("then failed-bare DP00900001004", "FAILED no", "RAIL_DECLINED"),
+        ("then failed-bare DP00900001005", "FAILED unknown", "RAIL_DECLINED"),
+        ("then failed-by-result ESB000033", "FAILED no", "RAIL_DECLINED"),
+        ("then failed-by-result ESB000011", "FAILED unknown", "RAIL_DECLINED"),
+        ("pay refuse 200 DP00900001007, accept", "FAILED no", "RAIL_DECLINED"),
+        ("pay refuse 400 ROUTER112, accept", "DISPATCHED yes", "ON_HOLD"),
+        ("pay refuse 400 ROUTER117, accept", "DISPATCHED yes", "OUTCOME_UNKNOWN"),
+        ("pay refuse 200 DP00900001014, accept", "DISPATCHED yes", "OUTCOME_UNKNOWN"),
+        ("pay refuse 500 DP00900001000, accept", "DISPATCHED yes", "OUTCOME_UNKNOWN"),
+        ("pay refuse 408 DP00900001012, accept", "DISPATCHED yes", "OUTCOME_UNKNOWN"),
+        ("pay refuse 502 ROUTER112, accept", "DISPATCHED yes", "OUTCOME_UNKNOWN"),
+        ("pay refuse-after 504 DP00900001012", "DISPATCHED yes", "OUTCOME_UNKNOWN"),
+        ("pay refuse 200 ROUTER112", "FAILED no", "RAIL_DECLINED"),
+        ("pay refuse-after 200 ROUTER999", "DISPATCHED yes", "OUTCOME_UNKNOWN"),
+        ("pay refuse-after 200 DP00900001099", "DISPATCHED yes", "OUTCOME_UNKNOWN"),
+        ("then failed DP00900001099", "FAILED unknown", "RAIL_DECLINED"),
+        ("then says TA, after 500ms settled", "DISPATCHED yes", "RAIL_PENDING"),
+        (
+            "pay close-after; ask refuse 200 DP00900001016, refuse 200 DP00900001010, accept",
+            "DISPATCHED yes",
+            "OUTCOME_UNKNOWN",
+        ),
+        (
+            "pay close-after; ask refuse 200 ROUTER006, refuse 400 ROUTER112, accept",
+            "DISPATCHED yes",
+            "OUTCOME_UNKNOWN",
+        ),
+        ("then pending TIP, after 500ms settled", "DISPATCHED yes", "RAIL_PENDING"),
+        ("then pending TIP, after 500ms failed DP00900001009", "FAILED no", "RAIL_PENDING"),
+        ("then failed-by-gateway ROUTER117, after 500ms settled", "DISPATCHED yes", "OUTCOME_UNKNOWN"),
+    ];
+    let plans: Vec<_> = cases.iter().map(|(plan, ..)| (*plan).to_owned()).collect();
+    for (ended, (plan, verdict, first)) in play(RAIL, &plans).await.iter().zip(cases) {
+        let found = format!("{} {}", ended.state, ended.money_moved);
+        assert_eq!(
+            (found.as_str(), ended.attempts[0].as_deref()),
+            (verdict, Some(first)),
+            "{plan}: {ended:#?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_of_what_is_sent_again_is_no_word_on_what_was_sent_before() {
+    let plan = "pay close-after, refuse 200 DP00900001012; then missing, after 30s settled";
+    let ended = play(RAIL, &[plan.to_owned()]).await;
+    assert_eq!(
+        (ended[0].state.as_str(), ended[0].money_moved.as_str(), ended[0].requests, ended[0].executions),
+        ("FAILED", "unknown", 2, 1),
+        "the first request was taken, and could not be found yet: {ended:#?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reply_that_holds_the_digits_of_the_pin_is_read_as_it_is() {
+    let pin = std::fs::read_to_string(rails_folder().join("simulated/airtel_pin")).expect("a PIN");
+    let code = format!("DP0090000{}", pin.trim());
+    let ended = play(RAIL, &[format!("then failed {code}")]).await;
+    assert_eq!(ended[0].rail_code.as_deref(), Some(code.as_str()), "{ended:#?}");
+}
+
+/// Pays once with the file as it is, but for the padding that it names.
+async fn with_padding(simulator: Padding, algorithm: &str) -> Play {
+    let algorithm = algorithm.to_owned();
+    let play = Play::with(Options { padding: simulator, ..Options::new(RAIL) }, |file| {
+        file["keys"]["pin"]["algorithm"] = algorithm.into();
+    })
+    .await;
+    play.pay(&[payment(RAIL, "5.00")]).await;
+    play
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_pin_is_padded_as_the_file_says_and_a_wrong_padding_holds_the_rail() {
+    for (padding, algorithm) in
+        [(Padding::Pkcs1, "rsa-encrypt-pkcs1"), (Padding::OaepSha256, "rsa-encrypt-oaep-sha256")]
+    {
+        assert_eq!(with_padding(padding, algorithm).await.end().await[0].state, "DISPATCHED");
+    }
+    let wrong = with_padding(Padding::OaepSha256, "rsa-encrypt-pkcs1").await;
+    until(
+        &wrong.db,
+        "payment_outbox_attempts where error_code = 'ON_HOLD' and rail_code = 'ROUTER116'",
+        |rows| rows > 0,
+    )
+    .await;
+    assert_eq!(wrong.simulator.counts().executions, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signed_message_is_taken_and_an_unsigned_one_holds_the_rail() {
+    let options = || Options { signing: true, ..Options::new(RAIL) };
+    let signed = Play::with(options(), |file| set(file, "settings", "signing", "on")).await;
+    signed.pay(&[payment(RAIL, "5.00"), payment(RAIL, "6.00")]).await;
+    assert!(signed.end().await.iter().all(|ended| ended.state == "DISPATCHED"));
+
+    let unsigned = Play::with(options(), |_| {}).await;
+    unsigned.pay(&[payment(RAIL, "5.00")]).await;
+    until(&unsigned.db, "payment_outbox_attempts where rail_code = 'DP00900001016'", |rows| rows > 0).await;
+    assert_eq!(unsigned.simulator.counts().executions, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn version_three_is_a_change_of_the_file_alone() {
+    let play = Play::with(Options::new(RAIL).script("amount 6.00: pay close-after"), |file| {
+        set(file, "settings", "version", "v3");
+        for endpoint in file["endpoints"].as_array_mut().expect("endpoints") {
+            let url = endpoint["url"].as_str().expect("a URL").replace("/v2/", "/v3/");
+            endpoint["url"] = url.into();
+        }
+    })
+    .await;
+    play.pay(&[payment(RAIL, "5.00"), payment(RAIL, "6.00")]).await;
+    assert!(play.end().await.iter().all(|ended| ended.state == "DISPATCHED"));
+}
+
+#[test]
+fn nobody_is_asked_before_airtel_wants_to_be() {
+    let file = Definition::load(&rails_folder().join("airtel.toml")).expect("sound").file;
+    assert!(file.pace.query.after(1).mul_f64(0.9).as_secs() >= 60, "{:?}", file.pace.query);
+    // What a dead host sent at the end of its call is asked about when its lease ends, and not much later.
+    let lease = file.pace.lease_seconds;
+    assert!(lease - file.timeouts.call().as_secs_f64() >= 60.0, "{lease}");
+    assert!(lease <= 110.0, "{lease}");
+}

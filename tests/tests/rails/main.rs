@@ -1,0 +1,10 @@
+//! The real rails' adapters against their simulators, through a real host and PostgreSQL, by the project's own rail files. After
+//! every play the simulator's ledger and our books agree, payment by payment, and no key was paid twice.
+
+mod airtel;
+mod bank;
+mod control;
+mod every;
+mod mtn;
+mod straight;
+mod tables;

@@ -1,0 +1,204 @@
+//! MTN's own ways.
+
+use harness::host::{count, until};
+use harness::play::{Play, key, payment, play, set};
+use rail_simulators::{Name, Options};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use uuid::Uuid;
+
+const RAIL: Name = Name::Mtn;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sandbox_numbers_end_as_mtn_documents_them() {
+    let play = Play::with(Options::new(RAIL), |file| {
+        set(file, "settings", "target_environment", "sandbox");
+        set(file, "settings", "currency", "EUR");
+        set(file, "settings", "country_code", "46");
+    })
+    .await;
+    let numbers: &[(&str, &str, &str)] = &[
+        ("46733123450", "FAILED unknown", "INTERNAL_PROCESSING_ERROR"),
+        ("46733123451", "FAILED no", "APPROVAL_REJECTED"),
+        ("46733123452", "FAILED no", "EXPIRED"),
+        ("46733123453", "FAILED unknown", "PENDING"),
+        ("46733123455", "FAILED no", "NOT_ENOUGH_FUNDS"),
+        ("46733123456", "FAILED no", "PAYER_LIMIT_REACHED"),
+        ("46733123457", "FAILED no", "PAYEE_NOT_FOUND"),
+        ("46733123464", "FAILED no", "TRANSFER_TYPE_UNKNOWN"),
+        ("46733123999", "DISPATCHED yes", "SUCCESSFUL"),
+    ];
+    let payments: Vec<_> = numbers
+        .iter()
+        .map(|(number, ..)| json!({ "amount": "5.00", "currency": "EUR", "destination": { "msisdn": number } }))
+        .collect();
+    play.pay(&payments).await;
+    for (ended, (number, verdict, code)) in play.end().await.iter().zip(numbers) {
+        let found = format!("{} {}", ended.state, ended.money_moved);
+        assert_eq!(
+            (found.as_str(), ended.rail_code.as_deref()),
+            (*verdict, Some(*code)),
+            "{number}: {ended:#?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_refused_at_the_door_was_not_taken() {
+    let cases = [
+        ("pay refuse 400 VALIDATION_ERROR", "FAILED no", "RAIL_DECLINED"),
+        ("pay empty-before 400", "FAILED unknown", "RAIL_DECLINED"),
+        ("pay empty-before 411, accept", "DISPATCHED yes", "ON_HOLD"),
+        ("pay refuse 500 INVALID_CURRENCY, accept", "DISPATCHED yes", "ON_HOLD"),
+        ("pay refuse 500 NOT_ALLOWED, accept", "DISPATCHED yes", "ON_HOLD"),
+        ("pay refuse 500 NOT_ALLOWED_TARGET_ENVIRONMENT, accept", "DISPATCHED yes", "ON_HOLD"),
+        ("pay refuse 500 INVALID_CALLBACK_URL_HOST, accept", "DISPATCHED yes", "ON_HOLD"),
+        ("pay refuse 500 INTERNAL_PROCESSING_ERROR, accept", "DISPATCHED yes", "OUTCOME_UNKNOWN"),
+        ("pay refuse 503 SERVICE_UNAVAILABLE, accept", "DISPATCHED yes", "OUTCOME_UNKNOWN"),
+        ("pay refuse 500 NEVER_HEARD_OF, accept", "DISPATCHED yes", "OUTCOME_UNKNOWN"),
+    ];
+    let plans: Vec<_> = cases.iter().map(|(plan, ..)| (*plan).to_owned()).collect();
+    for (ended, (plan, verdict, first)) in play(RAIL, &plans).await.iter().zip(cases) {
+        let found = format!("{} {}", ended.state, ended.money_moved);
+        assert_eq!(
+            (found.as_str(), ended.attempts[0].as_deref()),
+            (verdict, Some(first)),
+            "{plan}: {ended:#?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reason_is_read_as_a_text_and_as_an_object() {
+    let plans = ["then failed PAYEE_NOT_FOUND", "then failed-object PAYEE_NOT_FOUND"].map(ToOwned::to_owned);
+    for ended in play(RAIL, &plans).await {
+        assert_eq!((ended.state.as_str(), ended.rail_code.as_deref()), ("FAILED", Some("PAYEE_NOT_FOUND")));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn created_is_pending() {
+    let ended = play(RAIL, &["then pending CREATED, after 500ms settled".to_owned()]).await;
+    assert_eq!((ended[0].state.as_str(), ended[0].requests), ("DISPATCHED", 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reference_that_was_used_is_the_payment_itself_and_not_a_refusal() {
+    let play = Play::with(Options::new(RAIL).script("otherwise: pay close-after, accept"), |file| {
+        file.insert("status_query".to_owned(), false.into());
+        set(file, "pace", "resend_is_safe", true);
+    })
+    .await;
+    play.pay(&[payment(RAIL, "5.00")]).await;
+    let ended = play.end().await;
+    assert_eq!(
+        (ended[0].state.as_str(), ended[0].money_moved.as_str(), ended[0].requests, ended[0].executions),
+        ("FAILED", "unknown", 2, 1),
+        "409 says that it is there, and nobody can be asked: {ended:#?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn letters_of_any_alphabet_arrive_as_they_are() {
+    let play = Play::start(RAIL, "").await;
+    let mut paid = payment(RAIL, "5.00");
+    let note = "Löhne für Mai, зарплата, 給与";
+    paid["narrative"] = note.into();
+    play.pay(&[paid]).await;
+    let (ended, entry) = play.end_with_entries().await.remove(0);
+    assert_eq!((ended.state.as_str(), entry.expect("it arrived").note.as_str()), ("DISPATCHED", note));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn currencies_without_decimals_are_paid_in_whole_units() {
+    let play = Play::with(Options::new(RAIL), |file| {
+        set(file, "settings", "target_environment", "mtnuganda");
+        set(file, "settings", "currency", "UGX");
+        set(file, "settings", "country_code", "256");
+        set(file, "settings", "amount_min", "500");
+        set(file, "settings", "amount_max", "5000000");
+    })
+    .await;
+    let pay = |amount: &str| json!({ "amount": amount, "currency": "UGX", "destination": { "msisdn": "256771234567" } });
+    play.pay(&[pay("500"), pay("499"), pay("5000000"), pay("5000001")]).await;
+    let ended = play.end().await;
+    let states: Vec<_> = ended.iter().map(|ended| (ended.state.as_str(), ended.requests)).collect();
+    assert_eq!(states, [("DISPATCHED", 1), ("FAILED", 0), ("DISPATCHED", 1), ("FAILED", 0)], "{ended:#?}");
+}
+
+/// Nobody asks for ten minutes, unless a callback says that there is news.
+async fn with_callbacks(script: &str) -> (Play, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let url = format!("http://{address}/callbacks/mtn");
+    let play = Play::with(Options::new(RAIL).script(script), |file| {
+        set(file, "settings", "callback_url", url);
+        let query = "base_ms = 600000\nfactor = 1.0\ncap_ms = 600000";
+        set(file, "pace", "query", query.parse::<toml::Table>().expect("TOML"));
+    })
+    .await;
+    (play.taking_callbacks(listener).await, address)
+}
+
+async fn call_back(address: &str, outbox_id: Uuid, proof: &str) -> String {
+    let body = r#"{"status":"SUCCESSFUL","financialTransactionId":"1"}"#;
+    let request = format!(
+        "POST /callbacks/mtn/{outbox_id}/{proof} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(address).await.expect("connected");
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).await.expect("answered");
+    reply.lines().next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_callback_is_a_hint_to_ask_however_often_it_comes() {
+    let (play, _) =
+        with_callbacks("otherwise: then pending, after 300ms settled; call 700ms, 700ms, 900ms").await;
+    play.pay(&vec![payment(RAIL, "5.00"); 3]).await;
+    for ended in play.end().await {
+        assert_eq!(
+            (ended.state.as_str(), ended.requests, ended.executions),
+            ("DISPATCHED", 1, 1),
+            "{ended:#?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_callback_before_the_reply_changes_nothing_and_the_next_one_is_heard() {
+    let (play, _) = with_callbacks("otherwise: pay slow 400; then settled; call 0ms, 1s").await;
+    play.pay(&[payment(RAIL, "5.00")]).await;
+    let ended = play.end().await;
+    assert_eq!((ended[0].state.as_str(), ended[0].requests), ("DISPATCHED", 1), "{ended:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forged_callback_is_not_even_a_hint() {
+    let (play, address) = with_callbacks("otherwise: then pending, after 3s settled; call 3200ms").await;
+    play.pay(&[payment(RAIL, "5.00")]).await;
+    until(&play.db, "payment_outbox_attempts", |rows| rows == 1).await;
+    let entry = &play.simulator.entries()[0];
+    let outbox_id: Uuid = {
+        let mut owner = play.db.connect(harness::Role::Superuser).await;
+        sqlx::query_scalar("select outbox_id from symphony.payment_outbox_attempts")
+            .fetch_one(&mut owner)
+            .await
+            .expect("a payment")
+    };
+    assert_eq!(entry.key, key(RAIL, outbox_id));
+    for proof in ["00", "x", &"ab".repeat(32)] {
+        assert_eq!(call_back(&address, outbox_id, proof).await, "HTTP/1.1 404 Not Found");
+    }
+    assert_eq!(call_back(&address, Uuid::nil(), &"ab".repeat(32)).await, "HTTP/1.1 404 Not Found");
+    assert_eq!(
+        count(&play.db, "payment_outbox_pending where next_attempt_at > now() + interval '5 minutes'").await,
+        1,
+        "it is asked about when it was to be"
+    );
+    let ended = play.end().await;
+    assert_eq!((ended[0].state.as_str(), ended[0].attempts.len()), ("DISPATCHED", 2), "{ended:#?}");
+}

@@ -1,0 +1,70 @@
+//! An adapter straight against its simulator: no host, no database, and keys that a test knows beforehand.
+
+use std::sync::Arc;
+
+use harness::play::{rail_file, rails_folder};
+use rail_simulators::{Name, Options, Simulator};
+use railhost::outcome::{self, Decision};
+use railhost::payment::{Instruction, Origin};
+use railhost::rail::definition::Definition;
+use railhost::rail::{self, Answer, Attempt, Heard, Loaded, Sandbox, Task};
+use serde_json::Value;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+pub(crate) struct Straight {
+    pub(crate) simulator: Simulator,
+    sandbox: Sandbox,
+    loaded: Loaded,
+    _folder: TempDir,
+}
+
+impl Straight {
+    pub(crate) async fn start(rail: Name) -> Self {
+        let simulator = Simulator::start(Options::new(rail)).await.expect("a simulator");
+        let folder = tempfile::tempdir().expect("a folder");
+        let few = rail::Options { calls_max: 4, ..rail::Options::default() };
+        let sandbox = Sandbox::new(&folder.path().join("compiled"), few).expect("a sandbox");
+        let file = rail_file(rail, &simulator.base(), |_| {});
+        let definition = Definition::parse(rail.as_str(), &rails_folder(), &file).expect("a sound file");
+        let loaded = Loaded::load(&sandbox, &definition).await.expect("it loads");
+        Self { simulator, sandbox, loaded, _folder: folder }
+    }
+
+    pub(crate) async fn pay(&self, outbox_id: Uuid, payment: &Value) -> String {
+        told(&self.call(Task::Disburse, outbox_id, payment).await)
+    }
+
+    pub(crate) async fn ask(&self, outbox_id: Uuid, payment: &Value) -> String {
+        told(&self.call(Task::Query, outbox_id, payment).await)
+    }
+
+    /// What a host makes of a new payment.
+    pub(crate) async fn judge(&self, payment: &Value) -> Decision {
+        let attempt = self.call(Task::Disburse, Uuid::new_v4(), payment).await;
+        outcome::disburse(self.loaded.kind, &attempt.heard, &attempt.witness, &self.loaded.codes)
+    }
+
+    async fn call(&self, task: Task, outbox_id: Uuid, payment: &Value) -> Attempt {
+        let origin = Origin {
+            outbox_id,
+            instruction_id: "i".to_owned(),
+            participant_id: "p".to_owned(),
+            sequence_id: 1,
+        };
+        let instruction = Instruction::read(origin, &payment.to_string(), 1).expect("a good payment");
+        self.loaded.call(&self.sandbox, task, Arc::new(instruction), None).await
+    }
+}
+
+/// The answer in a word, and the code that came with it.
+fn told(attempt: &Attempt) -> String {
+    let (word, code) = match &attempt.heard {
+        Heard::Answer(Answer::Settled { code, .. }) => ("settled", code.as_ref()),
+        Heard::Answer(Answer::Pending { code, .. }) => ("pending", code.as_ref()),
+        Heard::Answer(Answer::Declined { code, .. }) => ("declined", code.as_ref()),
+        Heard::Answer(Answer::Unclear { code, .. }) => ("unclear", code.as_ref()),
+        other => panic!("{other:?}"),
+    };
+    code.map_or_else(|| word.to_owned(), |code| format!("{word} {}", code.value))
+}

@@ -1,0 +1,168 @@
+//! What the rails' documents say of their codes, against our tables: written down twice on purpose. And what comes of a first reply
+//! with a code, against its row.
+
+use harness::play::{payment, play, table};
+use rail_simulators::Name;
+use railhost::outcome::Class;
+use railhost::rail::Code;
+use railhost::rail::codes::{Asked, Meaning, Row};
+
+use crate::straight::Straight;
+
+fn means(rail: Name, operation: Asked, http: u16, field: &str, code: &str) -> Option<Meaning> {
+    table(rail).meaning(operation, Some(http), &Code { field: field.to_owned(), value: code.to_owned() })
+}
+
+#[test]
+fn what_the_rails_leave_open_no_table_closes() {
+    for (rail, operation, http, field, code) in [
+        (Name::Mtn, Asked::Disburse, 500, "code", "INTERNAL_PROCESSING_ERROR"),
+        (Name::Mtn, Asked::Disburse, 503, "code", "SERVICE_UNAVAILABLE"),
+        (Name::Mtn, Asked::QueryStatus, 200, "reason", "TRANSACTION_NOT_FOUND"),
+        (Name::Airtel, Asked::Disburse, 200, "response_code", "DP00900001000"),
+        (Name::Airtel, Asked::Disburse, 200, "response_code", "DP00900001014"),
+        (Name::Airtel, Asked::QueryStatus, 200, "response_code", "DP00900001014"),
+        (Name::Airtel, Asked::QueryStatus, 200, "response_code", "DP00900001015"),
+        (Name::Airtel, Asked::Disburse, 400, "status_code", "ROUTER117"),
+        (Name::Airtel, Asked::Disburse, 200, "result_code", "ESB000001"),
+        (Name::Airtel, Asked::Disburse, 200, "result_code", "ESB000004"),
+        (Name::Airtel, Asked::Disburse, 200, "result_code", "ESB000008"),
+        (Name::Bank, Asked::QueryStatus, 200, "reason", "AG09"),
+        (Name::Bank, Asked::QueryStatus, 200, "reason", "NOAS"),
+    ] {
+        assert_eq!(means(rail, operation, http, field, code), Some(Meaning::Unknown), "{rail} {code}");
+    }
+}
+
+#[test]
+fn the_classes_are_those_of_the_documents() {
+    use Meaning::{Hold, Retryable, Terminal, TerminalReview};
+    for (rail, field, class, codes) in [
+        (
+            Name::Mtn,
+            "reason",
+            Terminal,
+            "PAYEE_NOT_FOUND PAYEE_NOT_ALLOWED_TO_RECEIVE APPROVAL_REJECTED EXPIRED PAYMENT_NOT_APPROVED TRANSACTION_CANCELED",
+        ),
+        (
+            Name::Mtn,
+            "reason",
+            TerminalReview,
+            "INTERNAL_PROCESSING_ERROR COULD_NOT_PERFORM_TRANSACTION LOW_BALANCE_OR_PAYEE_LIMIT_REACHED_OR_NOT_ALLOWED",
+        ),
+        (
+            Name::Mtn,
+            "reason",
+            Hold,
+            "NOT_ENOUGH_FUNDS PAYER_LIMIT_REACHED PAYER_NOT_FOUND NOT_ALLOWED INVALID_CURRENCY",
+        ),
+        (Name::Mtn, "reason", Retryable, "SERVICE_UNAVAILABLE"),
+        (Name::Airtel, "response_code", Terminal, "DP00900001004 DP00900001009 DP00900001012"),
+        (Name::Airtel, "response_code", TerminalReview, "DP00900001005 DP00900001013"),
+        (
+            Name::Airtel,
+            "response_code",
+            Hold,
+            "DP00900001003 DP00900001007 DP00900001010 DP00900001016 DP00900001018 DP00900001019",
+        ),
+        (Name::Bank, "reason", Terminal, "AC01 AC04 AC06 AG01 AM01 BE23 RC01 RR04 FF01 DT01 AM07"),
+        (Name::Bank, "reason", TerminalReview, "MS02 MS03 NARR SL01 AGNT DS02 CUST AB05 AB09 TA01"),
+        (Name::Bank, "reason", Retryable, "ED05 ED06 FF10 AB07 AB08 AG10 TM01 DT05"),
+        (Name::Bank, "reason", Hold, "AM04 AG07 AM02 AM21 AC02 DS0A DS24 TKXP AM10 AM18"),
+    ] {
+        for code in codes.split_whitespace() {
+            assert_eq!(means(rail, Asked::QueryStatus, 200, field, code), Some(class), "{rail} {code}");
+        }
+    }
+}
+
+/// How the simulator is made to say a code in its first reply, and whether that reply is a 2xx. None: nothing makes it.
+fn said_at_once(rail: Name, row: &Row) -> Option<(String, bool)> {
+    let Row { http, field, code, class, .. } = row;
+    // What is left open is paid, so that it ends.
+    let open = matches!(class, Meaning::Pending | Meaning::Unknown);
+    let then = if open { ", after 300ms settled" } else { "" };
+    let refused = |status: u16| match open {
+        true => format!("pay refuse-after {status} {code}"),
+        false => format!("pay refuse {status} {code}, accept"),
+    };
+    Some(match (rail, field.as_str()) {
+        (_, "http") => (format!("pay empty-before {code}, accept"), false),
+        (Name::Mtn, _) => (refused(http.expect("MTN's codes have a status")), false),
+        (Name::Airtel, "response_code") if *class == Meaning::Success => (String::new(), true),
+        (Name::Airtel, "response_code") => (refused(200), true),
+        (Name::Airtel, "result_code") => (format!("then failed-by-result {code}{then}"), true),
+        (Name::Airtel, "status_code") => (refused(400), false),
+        (Name::Airtel, _) if open => (format!("then says {code}{then}"), true),
+        // A final status comes with a code, and that goes first.
+        (Name::Airtel, _) => return None,
+        (Name::Bank, "reason") => (format!("then failed {code}{then}"), true),
+        // The ledger takes only `settled` for paid.
+        (Name::Bank, _) if *class == Meaning::Success => {
+            (format!("then says {code}, after 1m settled"), true)
+        }
+        (Name::Bank, _) => (format!("then says {code}{then}"), true),
+    })
+}
+
+/// How a payment ends whose first reply has a code of this class, and what is written of that reply. A no in a 2xx is final.
+fn recorded(class: Meaning, taken: bool) -> (&'static str, Option<&'static str>) {
+    match class {
+        Meaning::Success => ("DISPATCHED yes", None),
+        Meaning::Pending => ("DISPATCHED yes", Some("RAIL_PENDING")),
+        Meaning::Unknown => ("DISPATCHED yes", Some("OUTCOME_UNKNOWN")),
+        Meaning::Retryable if !taken => ("DISPATCHED yes", Some("RAIL_DECLINED")),
+        Meaning::Hold if !taken => ("DISPATCHED yes", Some("ON_HOLD")),
+        Meaning::Retryable | Meaning::Hold | Meaning::Terminal => ("FAILED no", Some("RAIL_DECLINED")),
+        Meaning::TerminalReview => ("FAILED unknown", Some("RAIL_DECLINED")),
+    }
+}
+
+async fn first_replies_mean_what_their_rows_say(rail: Name, unplayed: &[&str]) {
+    let rows: Vec<_> = table(rail).rows.into_iter().filter(|row| row.operation == Asked::Disburse).collect();
+    let (mut left_out, mut holds, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    for row in &rows {
+        match said_at_once(rail, row) {
+            None => left_out.push(row.code.as_str()),
+            Some((plan, taken)) if row.class == Meaning::Hold => holds.push((row, plan, taken)),
+            Some((plan, taken)) => others.push((row, plan, taken)),
+        }
+    }
+    assert_eq!(left_out, unplayed);
+
+    // Each hold stops a host for a while: all of them are judged without one.
+    let straight = Straight::start(rail).await;
+    for (row, plan, taken) in &holds {
+        straight.simulator.follow(&format!("otherwise: {plan}")).expect("it is sound");
+        let decision = straight.judge(&payment(rail, "5.00")).await;
+        let class = if *taken { Class::Terminal } else { Class::Hold };
+        assert_eq!((decision.class, decision.opens_breaker), (class, true), "{row:?}: {decision:?}");
+        assert_eq!(decision.rail_code.as_ref(), Some(&row.code), "{row:?}: {decision:?}");
+    }
+
+    others.extend(holds.into_iter().take(1));
+    let plans: Vec<_> = others.iter().map(|(_, plan, _)| plan.clone()).collect();
+    for (ended, (row, _, taken)) in play(rail, &plans).await.iter().zip(&others) {
+        let found = format!("{} {}", ended.state, ended.money_moved);
+        let first = ended.attempts[0].as_deref();
+        assert_eq!((found.as_str(), first), recorded(row.class, *taken), "{row:?}: {ended:#?}");
+        if ended.attempts.len() == 1 {
+            assert_eq!(ended.rail_code.as_ref(), Some(&row.code), "{row:?}: {ended:#?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mtns_first_replies_mean_what_their_rows_say() {
+    first_replies_mean_what_their_rows_say(Name::Mtn, &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn airtels_first_replies_mean_what_their_rows_say() {
+    first_replies_mean_what_their_rows_say(Name::Airtel, &["TF", "TE", "FAILED"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_banks_first_replies_mean_what_their_rows_say() {
+    first_replies_mean_what_their_rows_say(Name::Bank, &[]).await;
+}
