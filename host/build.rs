@@ -7,7 +7,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::{env, fs};
 
-const ADAPTERS: [&str; 4] = ["airtel", "bank", "mock", "mtn"];
+const ADAPTERS: [&str; 5] = ["airtel", "bank", "mock", "mtn", "template"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     for path in ["migrations", "wit", "plugins/Cargo.toml", "plugins/Cargo.lock", "plugins/sdk"] {

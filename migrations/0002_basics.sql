@@ -80,7 +80,7 @@ comment on function symphony.request_hash(text, text, text) is
   'What makes two requests the same: participant, rail and payload. Key order and white space do not count, jsonb has none; 1.0 and 1.00 differ.';
 
 create function symphony.check_lease_arguments(
-  p_batch_size int, p_worker_id text, p_lease_seconds double precision) returns void
+  p_batch_size int, p_worker_id text, p_lease_seconds double precision) returns boolean
   language plpgsql immutable
   set search_path = pg_catalog, pg_temp
   as $$
@@ -96,11 +96,12 @@ begin
     raise exception 'lease_seconds must be between 1 and 3600, not %', coalesce(p_lease_seconds::text, 'null')
       using errcode = '22023';
   end if;
+  return true;
 end
 $$;
 
 comment on function symphony.check_lease_arguments(int, text, double precision) is
-  'What all functions of a holder ask of their caller: a batch that fits, a name, a lease of sensible length.';
+  'What all functions of a holder ask of their caller: a batch that fits, a name, a lease of sensible length. True, or an error.';
 
 create function symphony.check_held(p_worker_id text, p_outbox_ids uuid[], p_lease_tokens uuid[]) returns void
   language plpgsql immutable

@@ -82,16 +82,16 @@ create function symphony.rail_rooms(
                  rate_per_second int, burst int)
   language sql stable
   as $$
-    select u.rail_type, coalesce(r.state, 'ENABLED') = 'ENABLED' and u.narrowed is distinct from 'ASKED', u.narrowed,
+    select p_rails[u.at], coalesce(r.state, 'ENABLED') = 'ENABLED' and p_narrowed[u.at] is distinct from 'ASKED',
+           p_narrowed[u.at],
            -- What the rail's bucket cannot pay for must not take the place of other rails.
-           least(coalesce(u.most, p_batch_size), p_batch_size,
+           least(coalesce(p_limits[u.at], p_batch_size), p_batch_size,
                  floor(least(r.burst, coalesce(g.tokens + r.rate_per_second * greatest(
                    0, extract(epoch from p_now - g.refilled_at)::double precision), r.burst)))::int),
-           coalesce(u.lease_seconds, p_default_lease_seconds), coalesce(u.after, '-infinity'),
+           coalesce(p_lease_seconds[u.at], p_default_lease_seconds), coalesce(p_after[u.at], '-infinity'),
            r.rate_per_second, r.burst
-      from unnest(p_rails, p_limits, p_lease_seconds, p_after, p_narrowed)
-           as u(rail_type, most, lease_seconds, after, narrowed)
-      left join symphony.rails r on r.rail_type = u.rail_type
+      from generate_subscripts(p_rails, 1) as u(at)
+      left join symphony.rails r on r.rail_type = p_rails[u.at]
       left join symphony.rail_rate_grants g on g.rail_type = r.rail_type
   $$;
 
@@ -116,14 +116,6 @@ create function symphony.claim_shares(
 begin
   if p_rails is null then
     p_rails := array(select symphony.rails_with_work());
-  end if;
-  -- A host asks for no more than it has room for: then each rail gets what it may take, and the queues are not looked at.
-  if (select sum(t.n) from unnest(p_limits) as t(n)) <= p_batch_size then
-    return query
-      select w.rail_type, w.enabled, w.narrowed, w.most, w.most, w.lease_seconds, w.after, true, w.rate_per_second, w.burst
-        from symphony.rail_rooms(p_batch_size, p_now, p_rails, p_limits, p_lease_seconds, p_after, p_default_lease_seconds,
-                                 p_narrowed) w;
-    return;
   end if;
   return query
     with room as materialized (
@@ -188,150 +180,6 @@ $$;
 comment on function symphony.claim_shares(int, timestamptz, text[], int[], double precision[], timestamptz[], double precision, int, text[]) is
   'How many rows of which rail one claim may take.';
 
-create function symphony.lease_rows(
-  p_rail_type text, p_enabled boolean, p_narrowed text, p_want int, p_lease interval, p_after timestamptz, p_now timestamptz,
-  p_worker_id text, p_taken uuid[])
-  returns setof symphony.payment_outbox_pending
-  language plpgsql
-  set search_path = pg_catalog, symphony, pg_temp
-  set enable_seqscan = off
-  set jit = off
-  set enable_sort = off
-  set enable_bitmapscan = off
-  set plan_cache_mode = force_generic_plan
-  as $$
-declare
-  v_now timestamptz := p_now;
-  v_want int := p_want;
-  v_taken uuid[] := p_taken;
-  v_tids tid[];
-  v_participants text[];
-  v_unsure text[];
-  v_held tid[];
-  v_looked boolean;
-  v_token uuid;
-  v_leased int;
-begin
-  -- Rows met here that must not be leased are parked, which takes them out of the way for good: look again.
-  for v_round in 1..20 loop
-    v_looked := coalesce(cardinality(v_taken), 0) = 0;
-    if not v_looked then
-      select array_agg(p.ctid), array_agg(p.participant_id) into v_tids, v_participants
-        from symphony.payment_outbox_pending p
-       where p.outbox_id = any (v_taken) and (p.unsettled or p_enabled);
-      v_taken := null;
-    else
-      select array_agg(due.tid), array_agg(due.participant_id) into v_tids, v_participants
-        from (select *
-                from (select * from (
-                        select p.ctid as tid, p.participant_id, p.next_attempt_at, p.created_at
-                          from symphony.payment_outbox_pending p
-                         where p_enabled and p_narrowed is null and p.rail_type = p_rail_type
-                           and not p.unsettled and not p.parked
-                           and p.next_attempt_at >= p_after and p.next_attempt_at <= v_now
-                           and p.lease_token is null
-                         order by p.next_attempt_at, p.created_at
-                         limit v_want
-                           for update skip locked) ready
-                      union all
-                      select * from (
-                        select p.ctid, p.participant_id, p.next_attempt_at, p.created_at
-                          from symphony.payment_outbox_pending p
-                         where p_enabled and p_narrowed is not null and p.rail_type = p_rail_type
-                           and not p.unsettled and not p.parked and p.attempt_count > 0
-                           and p.next_attempt_at >= p_after and p.next_attempt_at <= v_now
-                           and p.lease_token is null
-                         order by p.next_attempt_at, p.created_at
-                         limit v_want
-                           for update skip locked) again
-                      union all
-                      select * from (
-                        select p.ctid, p.participant_id, p.next_attempt_at, p.created_at
-                          from symphony.payment_outbox_pending p
-                         where p.rail_type = p_rail_type and p.unsettled
-                           and p.next_attempt_at >= p_after and p.next_attempt_at <= v_now
-                           and p.lease_token is null
-                         order by p.next_attempt_at, p.created_at
-                         limit v_want
-                           for update skip locked) asked) either
-               order by either.next_attempt_at, either.created_at
-               limit v_want) due;
-      exit when v_tids is null;
-    end if;
-
-    v_unsure := '{}';
-    v_held := '{}';
-    if exists (select 1
-                 from symphony.participants s
-                where s.participant_id = any (v_participants) and (s.state = 'SUSPENDED' or s.strict_order)) then
-      -- A head may have been promoted after this claim began, and is not to look as if it had been claimed before.
-      v_now := symphony.clock();
-      -- Strict streams first: where a verdict is being written just now the lock is taken, and the row waits for the next
-      -- claim. Waiting here instead could close a ring, for the verdict may want our row.
-      v_unsure := array(
-        select s.participant_id
-          from symphony.payment_outbox_pending p
-          join symphony.participants s on s.participant_id = p.participant_id and s.strict_order
-         where p.ctid = any (v_tids)
-         group by s.participant_id
-        having not pg_try_advisory_xact_lock(symphony.stream_lock(s.participant_id)));
-      v_held := array(
-        select p.ctid
-          from symphony.payment_outbox_pending p
-          join symphony.participants s on s.participant_id = p.participant_id
-         where p.ctid = any (v_tids)
-           and not p.unsettled
-           and (s.state = 'SUSPENDED' or s.strict_order)
-           and (s.state = 'SUSPENDED'
-                or (s.participant_id <> all (v_unsure)
-                    and exists (select 1 from symphony.payment_outbox_pending e
-                                 where e.participant_id = p.participant_id and e.sequence_id < p.sequence_id))));
-      if cardinality(v_held) > 0 then
-        update symphony.payment_outbox_pending p
-           set parked = true
-         where p.ctid = any (v_held);
-      end if;
-    end if;
-
-    v_token := gen_random_uuid();
-    return query
-      with leased as (
-        update symphony.payment_outbox_pending p
-           set claimed_by = p_worker_id, lease_token = v_token, lease_expires_at = v_now + p_lease, claimed_at = v_now
-         where p.ctid = any (v_tids) and not p.parked
-           and (p.unsettled or p.participant_id <> all (v_unsure))
-        returning p.*
-      ),
-      noted as (
-        insert into symphony.payment_outbox_claims (lease_expires_at, lease_token, rail_type, claimed_by, outbox_ids)
-        select v_now + p_lease, v_token, p_rail_type, p_worker_id, array_agg(l.outbox_id)
-          from leased l
-        having count(*) > 0
-      ),
-      -- Rows that were never tried say how far the queue has come. Where another claim is saying so, ours is not needed.
-      reached as materialized (
-        select r.front, pg_try_advisory_xact_lock(hashtextextended(p_rail_type, 7003)) as ours
-          from (select max(l.next_attempt_at) as front
-                  from leased l
-                 where l.attempt_count = 0 and not l.unsettled) r
-         where r.front is not null
-      ),
-      moved as (
-        insert into symphony.rail_fronts as f (rail_type, front)
-        select p_rail_type, r.front from reached r where r.ours
-        on conflict (rail_type) do update set front = excluded.front where f.front < excluded.front
-      )
-      select * from leased;
-    get diagnostics v_leased = row_count;
-    v_want := v_want - v_leased;
-    exit when v_want <= 0 or (v_looked and cardinality(v_held) = 0);
-  end loop;
-end
-$$;
-
-comment on function symphony.lease_rows(text, boolean, text, int, interval, timestamptz, timestamptz, text, uuid[]) is
-  'Leases rows of one rail: what was taken over first, then in the order of next_attempt_at and created_at.';
-
 create function symphony.claim_outbox_batch(
   p_batch_size int, p_worker_id text, p_lease_seconds double precision,
   p_rails text[] default null, p_rail_limits int[] default null, p_rail_lease_seconds double precision[] default null,
@@ -344,23 +192,40 @@ create function symphony.claim_outbox_batch(
   set search_path = pg_catalog, symphony, pg_temp
   set plan_cache_mode = force_generic_plan
   set jit = off
+  set enable_seqscan = off
+  set enable_sort = off
+  set enable_bitmapscan = off
   as $$
 #variable_conflict use_column
 declare
   v_now timestamptz := symphony.clock();
   v_left int := p_batch_size;
-  v_rail record;
-  v_want int;
+  v_limits int[] := p_rail_limits;
+  v_limit int;
+  v_wanted bigint := 0;
+  v_shared boolean := p_rail_limits is null;
   v_takeovers int := p_takeovers;
+  v_sound boolean;
+  v_some_expired boolean;
+  v_some_held boolean;
+  v_again boolean;
+  v_rail record;
+  -- Of one rail.
+  v_want int;
+  v_taken_of_rail int;
+  v_tokens double precision;
   v_freed int;
   v_taken uuid[];
-  v_tokens double precision;
+  v_from_taken boolean;
+  v_at timestamptz;
+  v_tids tid[];
+  v_participants text[];
+  v_unsure text[];
+  v_held tid[];
+  v_token uuid;
   v_leased int;
-  v_limits int[] := p_rail_limits;
-  v_again boolean;
-  v_sound boolean;
 begin
-  perform symphony.check_lease_arguments(p_batch_size, p_worker_id, p_lease_seconds);
+  v_sound := symphony.check_lease_arguments(p_batch_size, p_worker_id, p_lease_seconds);
   if p_takeovers is null or p_takeovers not between 0 and 10000 then
     raise exception 'takeovers must be between 0 and 10000, not %', coalesce(p_takeovers::text, 'null')
       using errcode = '22023';
@@ -384,20 +249,40 @@ begin
       using errcode = '22023';
   end if;
 
-  -- Nearly always no lease has run out, and one look says so for all rails.
-  if not exists (select 1 from symphony.payment_outbox_claims c where c.lease_expires_at <= v_now) then
+  -- Nearly always no lease has run out and no participant is held back, and one look says so for all rails.
+  select coalesce((select c.lease_expires_at
+                     from symphony.payment_outbox_claims c
+                    order by c.lease_expires_at
+                    limit 1) <= v_now, false),
+         exists (select 1 from symphony.participants s where s.state = 'SUSPENDED' or s.strict_order)
+    into v_some_expired, v_some_held;
+  if not v_some_expired then
     v_takeovers := 0;
+  end if;
+  if v_limits is not null then
+    foreach v_limit in array v_limits loop
+      v_wanted := v_wanted + v_limit;
+    end loop;
+    v_shared := v_wanted > p_batch_size;
   end if;
 
   -- Where rails share the batch, a row that turned out to be held back may have taken another rail's place: divide what
   -- is left again.
   for v_pass in 1..3 loop
     v_again := false;
+    -- A host asks for no more than it has room for: then each rail gets what it may take, and the queues are not looked at.
     for v_rail in
       select s.*
-        from symphony.claim_shares(v_left, v_now, p_rails, v_limits, p_rail_lease_seconds, p_rail_after,
-                                   p_lease_seconds, v_takeovers, p_rail_narrowed) s
-       where s.share > 0
+        from (select r.rail_type, r.enabled, r.narrowed, r.most as room, r.most as share, r.lease_seconds, r.after,
+                     true as all_fit, r.rate_per_second, r.burst
+                from symphony.rail_rooms(p_batch_size, v_now, p_rails, v_limits, p_rail_lease_seconds, p_rail_after,
+                                         p_lease_seconds, p_rail_narrowed) r
+               where not v_shared
+              union all
+              select c.*
+                from symphony.claim_shares(v_left, v_now, p_rails, v_limits, p_rail_lease_seconds, p_rail_after,
+                                           p_lease_seconds, v_takeovers, p_rail_narrowed) c
+               where v_shared and c.share > 0) s
        order by s.rail_type
     loop
       v_again := not v_rail.all_fit;
@@ -408,7 +293,7 @@ begin
         values (v_rail.rail_type, v_rail.burst, v_now)
         on conflict (rail_type) do nothing;
         select least(v_rail.burst, g.tokens + v_rail.rate_per_second
-                                              * greatest(0, extract(epoch from v_now - g.refilled_at)::double precision))
+                                                  * greatest(0, extract(epoch from v_now - g.refilled_at)::double precision))
           into v_tokens
           from symphony.rail_rate_grants g
          where g.rail_type = v_rail.rail_type
@@ -426,26 +311,142 @@ begin
         v_takeovers := v_takeovers - v_freed;
       end if;
 
-      return query
-        select l.outbox_id, l.instruction_id, l.participant_id, l.sequence_id, l.idempotency_key, l.rail_type, l.payload,
-               l.attempt_count, l.next_attempt_at, l.created_at, l.claimed_at, l.lease_token, l.lease_expires_at,
-               l.unsettled, l.handed_over_at,
-               case when l.attempt_count > 0 or l.unsettled then symphony.known_past(l.outbox_id) end,
-               case when v_rail.rate_per_second is not null then floor(v_tokens - count(*) over ())::int end,
-               coalesce(l.outbox_id = any (v_taken), false)
-          from symphony.lease_rows(v_rail.rail_type, v_rail.enabled, v_rail.narrowed, v_want,
-                                   make_interval(secs => v_rail.lease_seconds), v_rail.after, v_now, p_worker_id,
-                                   v_taken) l
-         order by l.next_attempt_at, l.created_at, l.sequence_id;
-      get diagnostics v_leased = row_count;
-      v_left := v_left - v_leased;
-      if v_limits is not null then
-        v_limits[array_position(p_rails, v_rail.rail_type)] := v_rail.room - v_leased;
-      end if;
+      v_at := v_now;
+      v_taken_of_rail := 0;
+      v_from_taken := v_taken is not null;
+      -- What was taken over comes first. Rows met here that must not be leased are parked, which takes them out of the way for
+      -- good: look again.
+      for v_round in 1..20 loop
+        if v_from_taken then
+          select array_agg(p.ctid), array_agg(p.participant_id) into v_tids, v_participants
+            from symphony.payment_outbox_pending p
+           where p.outbox_id = any (v_taken) and (p.unsettled or v_rail.enabled);
+        else
+          select array_agg(due.tid), array_agg(due.participant_id) into v_tids, v_participants
+            from (select *
+                    from (select * from (
+                            select p.ctid as tid, p.participant_id, p.next_attempt_at, p.created_at
+                              from symphony.payment_outbox_pending p
+                             where v_rail.enabled and v_rail.narrowed is null and p.rail_type = v_rail.rail_type
+                               and not p.unsettled and not p.parked
+                               and p.next_attempt_at >= v_rail.after and p.next_attempt_at <= v_at
+                               and p.lease_token is null
+                             order by p.next_attempt_at, p.created_at
+                             limit v_want
+                               for update skip locked) ready
+                          union all
+                          select * from (
+                            select p.ctid, p.participant_id, p.next_attempt_at, p.created_at
+                              from symphony.payment_outbox_pending p
+                             where v_rail.enabled and v_rail.narrowed is not null and p.rail_type = v_rail.rail_type
+                               and not p.unsettled and not p.parked and p.attempt_count > 0
+                               and p.next_attempt_at >= v_rail.after and p.next_attempt_at <= v_at
+                               and p.lease_token is null
+                             order by p.next_attempt_at, p.created_at
+                             limit v_want
+                               for update skip locked) again
+                          union all
+                          select * from (
+                            select p.ctid, p.participant_id, p.next_attempt_at, p.created_at
+                              from symphony.payment_outbox_pending p
+                             where p.rail_type = v_rail.rail_type and p.unsettled
+                               and p.next_attempt_at >= v_rail.after and p.next_attempt_at <= v_at
+                               and p.lease_token is null
+                             order by p.next_attempt_at, p.created_at
+                             limit v_want
+                               for update skip locked) asked) either
+                   order by either.next_attempt_at, either.created_at
+                   limit v_want) due;
+          exit when v_tids is null;
+        end if;
 
+        v_unsure := '{}';
+        v_held := '{}';
+        if v_some_held
+           and exists (select 1
+                         from symphony.participants s
+                        where s.participant_id = any (v_participants) and (s.state = 'SUSPENDED' or s.strict_order)) then
+          -- A head may have been promoted after this claim began, and is not to look as if it had been claimed before.
+          v_at := symphony.clock();
+          -- Strict streams first: where a verdict is being written just now the lock is taken, and the row waits for the
+          -- next claim. Waiting here instead could close a ring, for the verdict may want our row.
+          v_unsure := array(
+            select s.participant_id
+              from symphony.payment_outbox_pending p
+              join symphony.participants s on s.participant_id = p.participant_id and s.strict_order
+             where p.ctid = any (v_tids)
+             group by s.participant_id
+            having not pg_try_advisory_xact_lock(symphony.stream_lock(s.participant_id)));
+          v_held := array(
+            select p.ctid
+              from symphony.payment_outbox_pending p
+              join symphony.participants s on s.participant_id = p.participant_id
+             where p.ctid = any (v_tids)
+               and not p.unsettled
+               and (s.state = 'SUSPENDED' or s.strict_order)
+               and (s.state = 'SUSPENDED'
+                    or (s.participant_id <> all (v_unsure)
+                        and exists (select 1 from symphony.payment_outbox_pending e
+                                     where e.participant_id = p.participant_id and e.sequence_id < p.sequence_id))));
+          if cardinality(v_held) > 0 then
+            update symphony.payment_outbox_pending p
+               set parked = true
+             where p.ctid = any (v_held);
+          end if;
+        end if;
+
+        v_token := gen_random_uuid();
+        return query
+          with leased as (
+            update symphony.payment_outbox_pending p
+               set claimed_by = p_worker_id, lease_token = v_token, claimed_at = v_at,
+                   lease_expires_at = v_at + make_interval(secs => v_rail.lease_seconds)
+             where p.ctid = any (v_tids) and not p.parked
+               and (p.unsettled or p.participant_id <> all (v_unsure))
+            returning p.*
+          ),
+          noted as (
+            insert into symphony.payment_outbox_claims (lease_expires_at, lease_token, rail_type, claimed_by, outbox_ids)
+            select v_at + make_interval(secs => v_rail.lease_seconds), v_token, v_rail.rail_type, p_worker_id, array_agg(l.outbox_id)
+              from leased l
+            having count(*) > 0
+          ),
+          -- Rows that were never tried say how far the queue has come. Where another claim is saying so, ours is not needed.
+          reached as materialized (
+            select r.front, pg_try_advisory_xact_lock(hashtextextended(v_rail.rail_type, 7003)) as ours
+              from (select max(l.next_attempt_at) as front
+                      from leased l
+                     where l.attempt_count = 0 and not l.unsettled) r
+             where r.front is not null
+          ),
+          moved as (
+            insert into symphony.rail_fronts as f (rail_type, front)
+            select v_rail.rail_type, r.front from reached r where r.ours
+            on conflict (rail_type) do update set front = excluded.front where f.front < excluded.front
+          )
+          select l.outbox_id, l.instruction_id, l.participant_id, l.sequence_id, l.idempotency_key, l.rail_type, l.payload,
+                 l.attempt_count, l.next_attempt_at, l.created_at, l.claimed_at, l.lease_token, l.lease_expires_at,
+                 l.unsettled, l.handed_over_at,
+                 case when l.attempt_count > 0 or l.unsettled then symphony.known_past(l.outbox_id) end,
+                 case when v_rail.rate_per_second is not null
+                      then floor(v_tokens - v_taken_of_rail - (select count(*) from leased))::int end,
+                 v_from_taken
+            from leased l
+           order by l.next_attempt_at, l.created_at, l.sequence_id;
+        get diagnostics v_leased = row_count;
+        v_taken_of_rail := v_taken_of_rail + v_leased;
+        v_want := v_want - v_leased;
+        exit when v_want <= 0 or (not v_from_taken and cardinality(v_held) = 0);
+        v_from_taken := false;
+      end loop;
+
+      v_left := v_left - v_taken_of_rail;
+      if v_limits is not null then
+        v_limits[array_position(p_rails, v_rail.rail_type)] := v_rail.room - v_taken_of_rail;
+      end if;
       if v_rail.rate_per_second is not null then
         update symphony.rail_rate_grants g
-           set tokens = v_tokens - v_leased, refilled_at = greatest(v_now, g.refilled_at)
+           set tokens = v_tokens - v_taken_of_rail, refilled_at = greatest(v_now, g.refilled_at)
          where g.rail_type = v_rail.rail_type;
       end if;
       exit when v_left <= 0;

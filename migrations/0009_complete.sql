@@ -1,6 +1,28 @@
 -- Verdicts: the only way out of a lease, fenced by its token.
 set local role symphony_control;
 
+create function symphony.completion_problem(
+  p_state text, p_money_moved text, p_unsettled boolean, p_retry_delay_seconds double precision, p_adapter_digest bytea)
+  returns text
+  language sql stable
+  as $$
+    select case when p_state is null or p_state not in ('DISPATCHED', 'FAILED', 'RETRYABLE')
+                  then format('P7003 %s is no state that a holder may give', coalesce(p_state, 'null'))
+                when p_money_moved not in ('yes', 'no', 'unknown')
+                  then format('22023 money_moved must be yes, no or unknown, not %s', p_money_moved)
+                when (p_state = 'DISPATCHED') <> (p_money_moved = 'yes')
+                  then format('22023 money_moved = %s contradicts %s', p_money_moved, p_state)
+                when p_state = 'RETRYABLE' and p_money_moved = 'unknown' and not p_unsettled
+                  then '22023 the past cannot be settled while it is unknown whether money moved'
+                when p_retry_delay_seconds is not null and p_retry_delay_seconds not between 0 and 2678400
+                  then format('22023 retry_delay_seconds must be between 0 and 2678400, not %s', p_retry_delay_seconds)
+                when octet_length(p_adapter_digest) <> 32
+                  then '22023 adapter_digest must have 32 bytes' end
+  $$;
+
+comment on function symphony.completion_problem(text, text, boolean, double precision, bytea) is
+  'Why an outcome cannot be written, as SQLSTATE and sentence; null if it can.';
+
 create function symphony.complete_outbox_batch(
   p_worker_id text, p_outbox_ids uuid[], p_lease_tokens uuid[], p_states text[],
   p_rail_references text[] default null, p_rail_codes text[] default null, p_error_codes text[] default null,
@@ -21,15 +43,17 @@ create function symphony.complete_outbox_batch(
 declare
   v_rows int := coalesce(cardinality(p_outbox_ids), 0);
   v_now timestamptz := symphony.clock();
-  v_problems text[];
-  v_sorted uuid[];
+  v_sound boolean := symphony.check_lease_arguments(v_rows, p_worker_id, 1);
+  v_ids uuid[];
+  v_last int[];
+  v_repeats boolean[];
   v_has_past boolean;
   v_hits int[];
   v_numbers int[];
   v_states text[];
   v_ended text[];
+  v_some_strict boolean;
 begin
-  perform symphony.check_lease_arguments(v_rows, p_worker_id, 1);
   if num_nulls(p_lease_tokens, p_states) > 0
      or v_rows <> any (array[cardinality(p_lease_tokens), cardinality(p_states), cardinality(p_rail_references),
                              cardinality(p_rail_codes), cardinality(p_error_codes), cardinality(p_error_messages),
@@ -38,52 +62,52 @@ begin
     raise exception 'the arrays of a batch must be of one length' using errcode = '22023';
   end if;
 
-  v_problems := array(
-    select case when t.state is null or t.state not in ('DISPATCHED', 'FAILED', 'RETRYABLE')
-                  then format('P7003 %s is no state that a holder may give', coalesce(t.state, 'null'))
-                when t.money not in ('yes', 'no', 'unknown')
-                  then format('22023 money_moved must be yes, no or unknown, not %s', t.money)
-                when (t.state = 'DISPATCHED') <> (t.money = 'yes')
-                  then format('22023 money_moved = %s contradicts %s', t.money, t.state)
-                when t.state = 'RETRYABLE' and t.money = 'unknown' and not t.unsettled
-                  then '22023 the past cannot be settled while it is unknown whether money moved'
-                when t.delay is not null and t.delay not between 0 and 2678400
-                  then format('22023 retry_delay_seconds must be between 0 and 2678400, not %s', t.delay)
-                when octet_length(t.digest) <> 32
-                  then '22023 adapter_digest must have 32 bytes' end
-      from unnest(p_states, p_money_moved, p_unsettled, p_retry_delay_seconds, p_adapter_digests)
-           with ordinality as t(state, money, unsettled, delay, digest, ord)
-     order by t.ord);
-
-  -- Nearly every payment ends with its first attempt: one look for all of them spares one for each. Between the first and
-  -- the last id it need not look into the other months.
-  v_sorted := array(select t.id from unnest(p_outbox_ids) as t(id) where t.id is not null order by t.id);
+  -- Nearly every payment ends with its first attempt, and none is named twice: one look for all of them spares one for each.
+  -- Between the first and the last id it need not look into the other months.
+  v_ids := array(select distinct t.id from unnest(p_outbox_ids) as t(id) where t.id is not null order by t.id);
   v_has_past := exists (select 1
                           from symphony.payment_outbox_attempts a
-                         where a.outbox_id = any (v_sorted)
-                           and a.outbox_id between v_sorted[1] and v_sorted[cardinality(v_sorted)]);
+                         where a.outbox_id = any (v_ids)
+                           and a.outbox_id between v_ids[1] and v_ids[cardinality(v_ids)]);
+  -- Reading the last number before the row is locked is safe: if the fence below lets us through, nobody else could have
+  -- written an attempt since.
+  if v_has_past then
+    v_last := array(
+      select coalesce((select a.attempt_no
+                         from symphony.payment_outbox_attempts a
+                        where a.outbox_id = t.id
+                        order by a.attempt_no desc
+                        limit 1), 0)
+        from unnest(p_outbox_ids) with ordinality as t(id, ord)
+       order by t.ord);
+  end if;
+  if cardinality(v_ids) < v_rows then
+    -- Of a lease that is named twice the first outcome counts that can be written.
+    v_repeats := array(
+      select row_number() over (
+               partition by t.id, t.token,
+                            symphony.completion_problem(t.given, t.money, t.says_unsettled, t.delay, t.digest) is null
+               order by t.ord) > 1
+        from unnest(p_outbox_ids, p_lease_tokens, p_states, p_retry_delay_seconds, p_money_moved, p_unsettled,
+                    p_adapter_digests)
+             with ordinality as t(id, token, given, delay, money, says_unsettled, digest, ord)
+       order by t.ord);
+  end if;
 
-  -- Reading the last number before the row is locked is safe: if the fence below lets us through, nobody else could
-  -- have written an attempt since. Sorted by id, so that two batches with common rows lock them in one order.
+  -- Sorted by id, so that two batches with common rows lock them in one order.
   with work as materialized (
     select w.*, w.last_no + 1 as no, w.given <> 'RETRYABLE' or w.last_no >= 19 as terminal,
            coalesce(w.error_code in ('OUTCOME_UNKNOWN', 'RAIL_PENDING'), false)
            or coalesce(w.money = 'unknown', false) as sounds_unsettled
-      from (select t.*,
-                   case when v_has_past then coalesce((select a.attempt_no
-                                                         from symphony.payment_outbox_attempts a
-                                                        where a.outbox_id = t.id
-                                                        order by a.attempt_no desc
-                                                        limit 1), 0)
-                        else 0 end as last_no,
-                   row_number() over (partition by t.id, t.token order by t.ord) as mention
+      from (select t.*, coalesce(v_last[t.ord], 0) as last_no
               from unnest(p_outbox_ids, p_lease_tokens, p_states, p_rail_references, p_rail_codes, p_error_codes,
                           p_error_messages, p_latencies_ms, p_retry_delay_seconds, p_money_moved, p_unsettled,
-                          p_adapter_digests, v_problems)
+                          p_adapter_digests)
                    with ordinality as t(id, token, given, reference, rail_code, error_code, error_message, latency_ms,
-                                        delay, money, says_unsettled, digest, problem, ord)
-             where t.problem is null) w
-     where w.mention = 1 and w.last_no < 20
+                                        delay, money, says_unsettled, digest, ord)
+             where symphony.completion_problem(t.given, t.money, t.says_unsettled, t.delay, t.digest) is null
+               and v_repeats[t.ord] is not true) w
+     where w.last_no < 20
      order by w.id
   ),
   ended as (
@@ -133,11 +157,12 @@ begin
       from hits h
   )
   select array_agg(h.ord::int), array_agg(h.no), array_agg(case when h.forced then 'FAILED' else h.given end),
-         array_agg(h.participant_id) filter (where h.terminal)
-    into v_hits, v_numbers, v_states, v_ended
+         array_agg(h.participant_id) filter (where h.terminal),
+         exists (select 1 from symphony.participants s where s.strict_order)
+    into v_hits, v_numbers, v_states, v_ended, v_some_strict
     from hits h;
 
-  if v_ended is not null then
+  if v_some_strict then
     perform symphony.promote_strict_heads(v_ended);
   end if;
 
@@ -163,7 +188,11 @@ begin
                                           where p.outbox_id = m.id and p.lease_token = m.token)
                           then format('P7005 payment %s has 20 attempts already', m.id)
                         else format('P7002 lease %s of payment %s is not held by %s', m.token, m.id, p_worker_id) end
-              from unnest(p_outbox_ids, p_lease_tokens, v_problems) with ordinality as m(id, token, problem, ord)
+              from (select t.id, t.token, t.ord,
+                           symphony.completion_problem(t.given, t.money, t.says_unsettled, t.delay, t.digest) as problem
+                      from unnest(p_outbox_ids, p_lease_tokens, p_states, p_retry_delay_seconds, p_money_moved, p_unsettled,
+                                  p_adapter_digests)
+                           with ordinality as t(id, token, given, delay, money, says_unsettled, digest, ord)) m
               -- The token again: its first completion went through and the answer was lost on the way.
               left join symphony.payment_outbox_attempts b
                 on b.outbox_id = m.id and b.lease_token = m.token and b.worker_id = p_worker_id

@@ -34,9 +34,10 @@ const RAIL_FILES: [(&str, &str); 4] = [
     ("mtn", include_str!("../../config/rails/mtn.toml")),
 ];
 
-const COMPONENTS: [(&str, &[u8]); 4] = [
+const COMPONENTS: [(&str, &[u8]); 5] = [
     ("airtel", include_bytes!(concat!(env!("OUT_DIR"), "/airtel.wasm"))),
     ("bank", include_bytes!(concat!(env!("OUT_DIR"), "/bank.wasm"))),
     ("mock", include_bytes!(concat!(env!("OUT_DIR"), "/mock.wasm"))),
     ("mtn", include_bytes!(concat!(env!("OUT_DIR"), "/mtn.wasm"))),
+    ("template", include_bytes!(concat!(env!("OUT_DIR"), "/template.wasm"))),
 ];

@@ -170,7 +170,7 @@ impl Relayer {
 
     fn problem(&self) -> Option<String> {
         let bounds = [
-            ("connections", self.connections, 2..=1000),
+            ("connections", self.connections, 3..=1000),
             ("poll_ms", self.poll_ms, 250..=1_000),
             ("drain_seconds", self.drain_seconds, 1..=3600),
         ];

@@ -11,7 +11,7 @@ use opentelemetry_otlp::SpanExporter;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing::Level;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{FilterExt, LevelFilter, Targets, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt, registry};
@@ -43,6 +43,10 @@ impl Telemetry {
                 .with_tracer(provider.tracer("railhost"))
                 .with_filter(Targets::new().with_target("railhost", Level::INFO))
         });
+        // A line says itself which payment it is about. The span of a payment is worth its price where every step is told, and to
+        // a collector.
+        let every_step = filter.max_level_hint().is_none_or(|level| level >= LevelFilter::DEBUG);
+        let filter = filter.and(filter_fn(move |metadata| every_step || metadata.is_event()));
         registry().with(lines.with_filter(filter)).with(spans).init();
         Ok(Self(provider))
     }

@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -145,7 +147,6 @@ impl Executor {
     }
 
     async fn send(&self, completions: &[Completion]) -> Result<Vec<Answer>, Error> {
-        let outcomes = || completions.iter().map(|completion| &completion.outcome);
         let rows = sqlx::query_as(
             "select outbox_id, attempt_no, state, repeated, refusal, refusal_detail
                from symphony.complete_outbox_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
@@ -154,20 +155,16 @@ impl Executor {
         .bind(&self.worker_id)
         .bind(completions.iter().map(|completion| completion.held.outbox_id).collect::<Vec<_>>())
         .bind(completions.iter().map(|completion| completion.held.lease_token).collect::<Vec<_>>())
-        .bind(outcomes().map(|outcome| outcome.state.as_sql()).collect::<Vec<_>>())
-        .bind(
-            outcomes()
-                .map(|outcome| clean(&outcome.rail_reference, SHORT_TEXT_CHARS_MAX))
-                .collect::<Vec<_>>(),
-        )
-        .bind(outcomes().map(|outcome| clean(&outcome.rail_code, SHORT_TEXT_CHARS_MAX)).collect::<Vec<_>>())
-        .bind(outcomes().map(|outcome| clean(&outcome.error_code, SHORT_TEXT_CHARS_MAX)).collect::<Vec<_>>())
-        .bind(outcomes().map(|outcome| clean(&outcome.error_message, MESSAGE_CHARS_MAX)).collect::<Vec<_>>())
-        .bind(outcomes().map(|outcome| outcome.latency_ms).collect::<Vec<_>>())
-        .bind(outcomes().map(|outcome| outcome.retry_delay_seconds).collect::<Vec<_>>())
-        .bind(outcomes().map(|outcome| outcome.money_moved.map(MoneyMoved::as_sql)).collect::<Vec<_>>())
-        .bind(outcomes().map(|outcome| outcome.unsettled).collect::<Vec<_>>())
-        .bind(outcomes().map(|outcome| outcome.adapter_digest.map(Vec::from)).collect::<Vec<_>>())
+        .bind(completions.iter().map(|completion| completion.outcome.state.as_sql()).collect::<Vec<_>>())
+        .bind(column(completions, |outcome| clean(&outcome.rail_reference, SHORT_TEXT_CHARS_MAX)))
+        .bind(column(completions, |outcome| clean(&outcome.rail_code, SHORT_TEXT_CHARS_MAX)))
+        .bind(column(completions, |outcome| clean(&outcome.error_code, SHORT_TEXT_CHARS_MAX)))
+        .bind(column(completions, |outcome| clean(&outcome.error_message, MESSAGE_CHARS_MAX)))
+        .bind(column(completions, |outcome| outcome.latency_ms))
+        .bind(column(completions, |outcome| outcome.retry_delay_seconds))
+        .bind(column(completions, |outcome| outcome.money_moved.map(MoneyMoved::as_sql)))
+        .bind(column(completions, |outcome| outcome.unsettled))
+        .bind(column(completions, |outcome| outcome.adapter_digest.as_ref().map(<[u8; 32]>::as_slice)))
         .fetch_all(&self.pool)
         .await?;
         Ok(rows)
@@ -212,9 +209,23 @@ impl Answer {
     }
 }
 
+/// One part of all outcomes. What none of them has is not sent: the database need not take it apart.
+fn column<'c, T>(
+    completions: &'c [Completion],
+    part: impl Fn(&'c Outcome) -> Option<T>,
+) -> Option<Vec<Option<T>>> {
+    let parts: Vec<_> = completions.iter().map(|completion| part(&completion.outcome)).collect();
+    parts.iter().any(Option::is_some).then_some(parts)
+}
+
 /// PostgreSQL's text holds no NUL, and a guest's message must not fill the history.
-fn clean(text: &Option<String>, chars_max: usize) -> Option<String> {
-    text.as_ref().map(|text| text.chars().filter(|&c| c != '\0').take(chars_max).collect())
+fn clean(text: &Option<String>, chars_max: usize) -> Option<Cow<'_, str>> {
+    let text = text.as_deref()?;
+    // No more bytes than that are no more characters either.
+    Some(match text.len() <= chars_max && !text.contains('\0') {
+        true => text.into(),
+        false => text.chars().filter(|&c| c != '\0').take(chars_max).collect(),
+    })
 }
 
 #[cfg(test)]
@@ -223,7 +234,8 @@ mod tests {
 
     #[test]
     fn text_of_a_guest_loses_its_nuls_and_its_surplus() {
-        assert_eq!(clean(&Some("a\0b\0c".to_owned()), 2), Some("ab".to_owned()));
+        assert_eq!(clean(&Some("a\0b\0c".to_owned()), 2).as_deref(), Some("ab"));
+        assert_eq!(clean(&Some("äöü".to_owned()), 3).as_deref(), Some("äöü"));
         assert_eq!(clean(&None, 2), None);
     }
 }

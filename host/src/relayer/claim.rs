@@ -1,14 +1,17 @@
 //! Wakes up and leases what is due, as much as there is room for.
 
+use std::mem;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
+use super::lane::Brought;
 use super::report::Ended;
 use super::{Aloft, Flight, Host, attempt, die};
 use crate::faults::{self, CrashPoint, crash_point};
@@ -20,14 +23,17 @@ use crate::rail::pace::COMPLETION_MARGIN;
 /// Expired leases that one claim takes over, per rail.
 const TAKEOVERS_MAX: i32 = 100;
 /// Bells within this time are one; the first rings through at once.
-const DEBOUNCE: Duration = Duration::from_millis(25);
+const DEBOUNCE: Duration = Duration::from_millis(5);
 const NAP_MIN: Duration = Duration::from_millis(20);
 /// Between two looks while more is due than may be taken.
 const NAP: Duration = Duration::from_millis(50);
 /// Payments come in company: the first look after a find follows soon, the next ones after ever longer naps.
 const NAP_FIRST: Duration = Duration::from_millis(2);
-/// For so long after a find a host looks often and needs no bell. Longer than a rate takes to allow one more.
-const AWAKE: Duration = Duration::from_millis(1100);
+/// A bell costs those who enqueue, a look costs us. Where more bells than this ring within a window a host looks often instead
+/// and needs none, until most of its looks are in vain and no more than that are not.
+const WINDOW: Duration = Duration::from_millis(100);
+const BELLS_MAX: u32 = 16;
+const FINDS_MIN: u32 = 10;
 /// The database takes a host for dead that was silent for a minute.
 const ALIVE_EVERY: Duration = Duration::from_secs(15);
 const FAILED_PAUSE_FIRST: Duration = Duration::from_millis(100);
@@ -48,6 +54,7 @@ pub(super) async fn run(
     // Enqueue rings only for those who sleep: say so before the last look, or a bell would be missed.
     let mut said = Said { asleep: false, at: Instant::now() };
     let mut found_at = Instant::now();
+    let mut window = Window::new();
     let mut clock = Clock::default();
     while !host.is_stopping() {
         if said.at.elapsed() > ALIVE_EVERY {
@@ -68,12 +75,28 @@ pub(super) async fn run(
         };
         pause = FAILED_PAUSE_FIRST;
         match looked {
-            Looked::Found => {
-                found_at = Instant::now();
-                if said.asleep {
-                    said.say(host, false).await;
-                }
+            Looked::Found { .. } => (found_at, window.finds) = (Instant::now(), window.finds + 1),
+            Looked::NothingDue => window.in_vain += 1,
+            Looked::NoRoom => {}
+        }
+        let bells_rung = bells.as_ref().map_or(0, |bells| bells.rung.swap(0, Ordering::Relaxed));
+        match (window.is_over(bells_rung), said.asleep, &looked) {
+            (Some(past), true, _) if past.bells > BELLS_MAX || bells.is_none() && past.finds > 0 => {
+                said.say(host, false).await;
             }
+            (Some(past), false, Looked::NothingDue)
+                if past.finds <= FINDS_MIN && past.finds <= past.in_vain =>
+            {
+                said.say(host, true).await;
+                continue;
+            }
+            _ => {}
+        }
+        match looked {
+            Looked::Found { more: false } if said.asleep && bells.is_some() => {
+                wait(host, bells.as_mut(), &mut stop, until_due(host, &clock, host.options.poll)).await;
+            }
+            Looked::Found { .. } => {}
             Looked::NoRoom => {
                 tokio::select! {
                     () = host.freed.notified() => {}
@@ -81,31 +104,60 @@ pub(super) async fn run(
                     _ = stop.changed() => {}
                 }
             }
-            Looked::NothingDue if !said.asleep && found_at.elapsed() >= AWAKE => said.say(host, true).await,
-            Looked::NothingDue => {
+            Looked::NothingDue if said.asleep => {
                 // Scattered, so that hosts do not march in step.
-                let poll = match said.asleep {
-                    true => host.options.poll.mul_f64(0.75 + die() * 0.25),
-                    false => host.options.poll.min((found_at.elapsed() / 2).clamp(NAP_FIRST, NAP)),
-                };
-                let next = match poll > NAP_MIN {
-                    true => sleep_for(host, &clock, poll).await,
-                    false => poll,
-                };
-                tokio::select! {
-                    () = ring(bells.as_mut()) => host.metrics.notify_wakeups.inc(),
-                    () = tokio::time::sleep(next) => host.metrics.poll_wakeups.inc(),
-                    _ = stop.changed() => {}
-                }
+                let poll = host.options.poll.mul_f64(0.75 + die() * 0.25);
+                wait(host, bells.as_mut(), &mut stop, until_due(host, &clock, poll)).await;
+            }
+            Looked::NothingDue => {
+                let nap = host.options.poll.min((found_at.elapsed() / 2).clamp(NAP_FIRST, NAP));
+                wait(host, bells.as_mut(), &mut stop, tokio::time::sleep(nap)).await;
             }
         }
     }
     Ok(())
 }
 
+/// For a bell, or until it is time.
+async fn wait(
+    host: &Host,
+    bells: Option<&mut Bells>,
+    stop: &mut watch::Receiver<bool>,
+    time: impl Future<Output = ()>,
+) {
+    tokio::select! {
+        () = ring(bells) => host.metrics.notify_wakeups.inc(),
+        () = time => host.metrics.poll_wakeups.inc(),
+        _ = stop.changed() => {}
+    }
+}
+
+/// What came within a short time: by it a host chooses between bells and looks.
+struct Window {
+    since: Instant,
+    bells: u32,
+    /// Looks that brought something, and that brought nothing.
+    finds: u32,
+    in_vain: u32,
+}
+
+impl Window {
+    fn new() -> Self {
+        Self { since: Instant::now(), bells: 0, finds: 0, in_vain: 0 }
+    }
+
+    /// This window, if it is over; then the next one begins.
+    fn is_over(&mut self, bells: u32) -> Option<Self> {
+        self.bells += bells;
+        (self.since.elapsed() >= WINDOW).then(|| mem::replace(self, Self::new()))
+    }
+}
+
 enum Looked {
-    /// And there may be more.
-    Found,
+    Found {
+        /// More is due than it brought.
+        more: bool,
+    },
     NothingDue,
     /// For all that is due.
     NoRoom,
@@ -136,7 +188,7 @@ async fn look(host: &Arc<Host>, ended: &UnboundedSender<Ended>, clock: &mut Cloc
     if asked == 0 {
         return Ok(Looked::NoRoom);
     }
-    let claim = host.executor.claim(asked, &rooms, TAKEOVERS_MAX);
+    let claim = host.claimer.claim(asked, &rooms, TAKEOVERS_MAX);
     let leases = faults::sending(CrashPoint::ClaimSent, claim).await?;
     let received = Instant::now();
     host.metrics.claim_seconds.observe(sent.elapsed().as_secs_f64());
@@ -148,7 +200,7 @@ async fn look(host: &Arc<Host>, ended: &UnboundedSender<Ended>, clock: &mut Cloc
         host.metrics.clock_moved_back.inc();
         tracing::warn!("the database's clock went back: payments fall due later than they should");
     }
-    let mut more = false;
+    let mut brought = Brought::Nothing;
     for room in &rooms {
         let of_rail: Vec<_> = leases.iter().filter(|lease| lease.rail_type == room.rail_type).collect();
         let out_of_rate = of_rail.iter().any(|lease| lease.rate_left == Some(0));
@@ -156,7 +208,7 @@ async fn look(host: &Arc<Host>, ended: &UnboundedSender<Ended>, clock: &mut Cloc
             host.metrics.rate_limited(&room.rail_type);
         }
         if let Some(lane) = host.lanes.get(&room.rail_type) {
-            more |= lane.brought(room, &of_rail, out_of_rate || asked < wanted, sent);
+            brought = brought.max(lane.brought(room, &of_rail, out_of_rate || asked < wanted, sent));
         }
         let taken_over = of_rail.iter().filter(|lease| lease.taken_over).count();
         host.metrics.taken_over(&room.rail_type, taken_over as u64);
@@ -164,10 +216,10 @@ async fn look(host: &Arc<Host>, ended: &UnboundedSender<Ended>, clock: &mut Cloc
     for lease in leases {
         start(host, ended, lease, sent, received);
     }
-    Ok(match more {
-        true => Looked::Found,
-        false if host.is_crowded() => Looked::NoRoom,
-        false => Looked::NothingDue,
+    Ok(match brought {
+        Brought::Nothing if host.is_crowded() => Looked::NoRoom,
+        Brought::Nothing => Looked::NothingDue,
+        some => Looked::Found { more: some == Brought::More || host.is_crowded() },
     })
 }
 
@@ -210,7 +262,7 @@ struct Said {
 impl Said {
     async fn say(&mut self, host: &Host, asleep: bool) {
         // Where it cannot be said the claim that follows fails too, and tells of it.
-        if host.executor.report(&host.rail_names(), asleep).await.is_ok() {
+        if host.claimer.report(&host.rail_names(), asleep).await.is_ok() {
             *self = Self { asleep, at: Instant::now() };
         }
     }
@@ -219,6 +271,8 @@ impl Said {
 /// The doorbell, heard by a task of its own: what rings while the host is busy is one bell, and is not paid for one by one.
 struct Bells {
     rang: Arc<Notify>,
+    /// Since they were counted last.
+    rung: Arc<AtomicU32>,
     heard_at: Option<Instant>,
     /// Ends with this.
     _hearing: JoinSet<()>,
@@ -226,16 +280,17 @@ struct Bells {
 
 impl Bells {
     async fn listen(database: &Database) -> Result<Self, Error> {
-        let (doorbell, rang) = (Doorbell::listen(database).await?, Arc::new(Notify::new()));
+        let (doorbell, rang, rung) = (Doorbell::listen(database).await?, Arc::default(), Arc::default());
         let mut hearing = JoinSet::new();
-        hearing.spawn(hear(doorbell, rang.clone()));
-        Ok(Self { rang, heard_at: None, _hearing: hearing })
+        hearing.spawn(hear(doorbell, Arc::clone(&rang), Arc::clone(&rung)));
+        Ok(Self { rang, rung, heard_at: None, _hearing: hearing })
     }
 }
 
-async fn hear(mut doorbell: Doorbell, rang: Arc<Notify>) {
+async fn hear(mut doorbell: Doorbell, rang: Arc<Notify>, rung: Arc<AtomicU32>) {
     loop {
         doorbell.wait().await;
+        rung.fetch_add(1, Ordering::Relaxed);
         rang.notify_one();
     }
 }
@@ -250,13 +305,16 @@ async fn ring(bells: Option<&mut Bells>) {
     bells.heard_at = Some(Instant::now());
 }
 
-/// Until the next payment falls due, and not longer than the poll.
-async fn sleep_for(host: &Host, clock: &Clock, poll: Duration) -> Duration {
-    match host.executor.next_due_at(&host.rail_names()).await {
-        // Where its clock is not known, ours may be ahead: this must not become a loop without a pause.
-        Ok(Some(due)) => (due - clock.now()).to_std().unwrap_or_default().clamp(NAP_MIN.min(poll), poll),
-        Ok(None) | Err(_) => poll,
-    }
+/// Until the next payment falls due, and not longer than the poll. The database is asked when it has been quiet for a while: in
+/// company the next bell comes sooner.
+async fn until_due(host: &Host, clock: &Clock, poll: Duration) {
+    tokio::time::sleep(NAP_MIN.min(poll)).await;
+    let rest = poll.saturating_sub(NAP_MIN);
+    let rest = match host.keeper.next_due_at(&host.rail_names()).await {
+        Ok(Some(due)) => (due - clock.now()).to_std().unwrap_or_default().min(rest),
+        Ok(None) | Err(_) => rest,
+    };
+    tokio::time::sleep(rest).await;
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! What has to be done again and again. All of it is safe on every host at once.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::breaker::Grants;
-use super::{Flight, Host};
+use super::{Flight, Host, die};
 use crate::faults::{self, CrashPoint};
 use crate::outbox::Error;
 use crate::rail::pace::COMPLETION_MARGIN;
@@ -31,7 +31,8 @@ pub(super) async fn run(host: Arc<Host>) {
 
 /// A failure is the claimer's to report, which meets it too; here it only means that the next time has more to do.
 async fn again<F: Future<Output = Result<(), Error>>>(every: Duration, act: impl Fn() -> F) {
-    let mut ticks = interval(every);
+    // Not all in the same moment, in which a payment would have to wait for all of them.
+    let mut ticks = interval_at(Instant::now() + every.mul_f64(die()), every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
@@ -42,7 +43,7 @@ async fn again<F: Future<Output = Result<(), Error>>>(every: Duration, act: impl
 }
 
 async fn repair(host: &Host) -> Result<(), Error> {
-    let repaired = faults::sending(CrashPoint::RepairSent, host.executor.repair(REPAIR_ROWS)).await?;
+    let repaired = faults::sending(CrashPoint::RepairSent, host.keeper.repair(REPAIR_ROWS)).await?;
     if !repaired.is_empty() {
         host.metrics.repaired(&repaired);
         tracing::info!(payments = repaired.len(), "{} payments of dead hosts are due again", repaired.len());
@@ -52,12 +53,12 @@ async fn repair(host: &Host) -> Result<(), Error> {
 }
 
 async fn park(host: &Host) -> Result<(), Error> {
-    host.executor.reconcile_parking().await.map(drop)
+    host.keeper.reconcile_parking().await.map(drop)
 }
 
 /// Claims obey it anyway; this is for what is leased and waits for its turn.
 async fn stopped(host: &Host) -> Result<(), Error> {
-    host.stopped.store(Arc::new(host.executor.stopped().await?));
+    host.stopped.store(Arc::new(host.keeper.stopped().await?));
     Ok(())
 }
 
@@ -65,7 +66,7 @@ async fn breakers(host: &Host) -> Result<(), Error> {
     for (rail, lane) in &host.lanes {
         host.metrics.breaker(
             rail,
-            match lane.breaker.grants(Instant::now()) {
+            match lane.breaker.grants(Instant::now().into()) {
                 Grants::All => 0,
                 Grants::One => 1,
                 Grants::None => 2,
@@ -77,7 +78,7 @@ async fn breakers(host: &Host) -> Result<(), Error> {
 
 /// Prolongs what has used up more than half of its lease.
 async fn heartbeat(host: &Host) -> Result<(), Error> {
-    let sent = Instant::now();
+    let sent = Instant::now().into_std();
     let mut old: Vec<Flight> = host
         .flights()
         .values()
@@ -87,7 +88,7 @@ async fn heartbeat(host: &Host) -> Result<(), Error> {
     old.sort_by_key(|flight| flight.lease);
     for same in old.chunk_by(|left, right| left.lease == right.lease) {
         let held: Vec<_> = same.iter().map(|flight| flight.held).collect();
-        let extend = host.executor.extend(&held, same[0].lease.as_secs_f64());
+        let extend = host.keeper.extend(&held, same[0].lease.as_secs_f64());
         let extended = faults::sending(CrashPoint::ExtensionSent, extend).await?;
         let mut flights = host.flights();
         for (outbox_id, _) in extended {

@@ -56,6 +56,16 @@ struct Seen {
     found_at: Option<Instant>,
 }
 
+/// What a look brought of a rail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Brought {
+    Nothing,
+    /// All that was due then.
+    All,
+    /// It is worth looking again at once.
+    More,
+}
+
 /// Taken before the work, given back when its outcome is written.
 #[derive(Debug)]
 pub(super) struct Place(Arc<AtomicUsize>);
@@ -114,9 +124,8 @@ impl Lane {
         })
     }
 
-    /// What a claim brought of what there was room for; `short` if something other than the queue may have held it back. True if
-    /// it is worth looking again at once.
-    pub(super) fn brought(&self, room: &Room, leases: &[&Lease], short: bool, now: Instant) -> bool {
+    /// What a claim brought of what there was room for; `short` if something other than the queue may have held it back.
+    pub(super) fn brought(&self, room: &Room, leases: &[&Lease], short: bool, now: Instant) -> Brought {
         let mut seen = self.seen();
         seen.claimed_at = Some(now);
         let full = leases.len() >= room.limit as usize;
@@ -125,11 +134,14 @@ impl Lane {
             seen.past_at = Some(now);
             // The look before may have emptied the bucket: then the turn is kept for when there is something in it.
             if was_short && leases.is_empty() {
-                return false;
+                return Brought::Nothing;
             }
             (seen.more_past, seen.past_turn) = (full || short, false);
             // Behind a long queue others are next, at once; behind an open breaker nobody is.
-            return !leases.is_empty() || only == Only::Tried;
+            return match !leases.is_empty() || only == Only::Tried {
+                true => Brought::More,
+                false => Brought::Nothing,
+            };
         }
         // An empty bucket and an empty queue look the same; shortly after something was found it is the bucket.
         let found_lately = seen.found_at.is_some_and(|at| now.duration_since(at) < SWEEP_EVERY);
@@ -142,7 +154,11 @@ impl Lane {
         }
         let fresh = leases.iter().filter(|lease| lease.attempt_count == 0);
         seen.reached = seen.reached.max(fresh.map(|lease| lease.next_attempt_at).max());
-        full || !leases.is_empty()
+        match leases.is_empty() {
+            _ if full => Brought::More,
+            true => Brought::Nothing,
+            false => Brought::All,
+        }
     }
 
     /// More is due than it may take at the moment, and nobody rings when it may.

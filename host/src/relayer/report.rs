@@ -21,7 +21,7 @@ use crate::outcome::ErrorCode;
 /// In one statement.
 const BATCH_MAX: usize = 500;
 /// Statements at a time.
-const WRITES_MAX: usize = 4;
+pub(super) const WRITES_MAX: u32 = 4;
 /// A batch waits no longer than this for the one before it: a single write that is stuck must not hold up all the others.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 const FAILED_PAUSE_FIRST: Duration = Duration::from_millis(50);
@@ -62,13 +62,13 @@ pub(super) async fn run(host: Arc<Host>, mut endings: UnboundedReceiver<Ended>) 
                     tracing::error!(%error, "outcomes were not written, others will ask: {error}");
                 }
             }
-            () = sleep_until(due.into()), if !was_empty && writing.len() < WRITES_MAX => {}
+            () = sleep_until(due.into()), if !was_empty && writing.len() < WRITES_MAX as usize => {}
         }
         if was_empty {
             gathers_since = Instant::now();
         }
         let has_waited = gathers_since.elapsed() >= patience(&host, batch.len(), writing.is_empty());
-        let may_write = (has_waited || batch.len() == BATCH_MAX) && writing.len() < WRITES_MAX;
+        let may_write = (has_waited || batch.len() == BATCH_MAX) && writing.len() < WRITES_MAX as usize;
         if may_write && !batch.is_empty() {
             writing.spawn(write(host.clone(), mem::take(&mut batch)));
         }
@@ -107,7 +107,7 @@ async fn write(host: Arc<Host>, batch: Vec<Ended>) {
 
 /// A token that has completed is recognised, so this may be repeated until an answer comes.
 async fn complete(host: &Host, completions: &[Completion], claims: &[Claimed]) {
-    let write = persist(|| host.executor.complete_batch(completions));
+    let write = persist(|| host.writer.complete_batch(completions));
     let answers = match faults::sending(CrashPoint::CompletionSent, write).await {
         Ok(answers) => answers,
         Err(error) => {
@@ -147,7 +147,7 @@ async fn complete(host: &Host, completions: &[Completion], claims: &[Claimed]) {
 /// What was heard is evidence, whatever becomes of the row.
 async fn keep(host: &Host, completion: &Completion) {
     let payment = completion.held.outbox_id;
-    let write = persist(|| host.executor.record_late_answer(completion));
+    let write = persist(|| host.writer.record_late_answer(completion));
     match faults::sending(CrashPoint::LateAnswerSent, write).await {
         Ok(_) => host.metrics.late_answers.inc(),
         Err(error) => tracing::error!(%payment, %error, "{payment}: a late answer was not kept: {error}"),
@@ -177,7 +177,7 @@ async fn release(host: &Host, unused: &[Held]) {
     if unused.is_empty() {
         return;
     }
-    let write = persist(|| host.executor.release(unused));
+    let write = persist(|| host.writer.release(unused));
     if let Err(error) = faults::sending(CrashPoint::ReleaseSent, write).await {
         tracing::info!(%error, "{} unused leases are left to expire: {error}", unused.len());
     }

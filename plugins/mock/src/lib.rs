@@ -4,7 +4,7 @@
 mod play;
 mod script;
 
-use rail_sdk::{Adapter, Answer, Description, Instruction, Need, Violation, settings};
+use rail_sdk::{Adapter, Answer, Description, Instruction, Need, Violation};
 
 use script::Script;
 
@@ -40,8 +40,7 @@ impl Mock {
             Ok(script) => script,
             Err(problem) => return Answer::unclear(None, format!("settings.script: {problem}")),
         };
-        let seed = settings::get("seed").unwrap_or_default();
-        play::step(&script.steps_for(instruction), instruction, &seed, operation)
+        play::step(&script.steps_for(instruction), instruction, operation)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use rail_sdk::{Answer, Instruction, RailCode, Violation};
+use rail_sdk::{Answer, Instruction, RailCode, Violation, settings};
 
 use crate::script::Step;
 
@@ -24,12 +24,12 @@ pub(crate) fn validate(steps: &[Step]) -> Result<(), Vec<Violation>> {
     }
 }
 
-pub(crate) fn step(steps: &[Step], instruction: &Instruction, seed: &str, operation: Operation) -> Answer {
+pub(crate) fn step(steps: &[Step], instruction: &Instruction, operation: Operation) -> Answer {
     let at = (instruction.attempt.max(1) as usize - 1).min(steps.len() - 1);
-    act(&steps[at], instruction, seed, operation)
+    act(&steps[at], instruction, operation)
 }
 
-fn act(step: &Step, instruction: &Instruction, seed: &str, operation: Operation) -> Answer {
+fn act(step: &Step, instruction: &Instruction, operation: Operation) -> Answer {
     let code = |code: &Option<String>| code.as_deref().map(|value| RailCode::new(CODE_FIELD, value));
     let reference = || format!("mock-{}", &instruction.key.hex[..16]);
     match step {
@@ -42,9 +42,9 @@ fn act(step: &Step, instruction: &Instruction, seed: &str, operation: Operation)
         Step::Invalid(field) => Answer::declined(None, format!("{field} was refused in validate")),
         Step::Delay(ms, then) => {
             sleep(Duration::from_millis(*ms));
-            act(then, instruction, seed, operation)
+            act(then, instruction, operation)
         }
-        Step::Either(choices) => act(pick(choices, instruction, seed), instruction, seed, operation),
+        Step::Either(choices) => act(pick(choices, instruction), instruction, operation),
         Step::Trap => panic!("trap by the script"),
         Step::Spin => loop {
             std::hint::black_box(());
@@ -63,7 +63,8 @@ fn act(step: &Step, instruction: &Instruction, seed: &str, operation: Operation)
 }
 
 /// The same choice for the same seed, key and attempt: FNV-1a over the three, then a number below the sum of weights.
-fn pick<'a>(choices: &'a [(u32, Step)], instruction: &Instruction, seed: &str) -> &'a Step {
+fn pick<'a>(choices: &'a [(u32, Step)], instruction: &Instruction) -> &'a Step {
+    let seed = settings::get("seed").unwrap_or_default();
     let text = format!("{seed}/{}/{}", instruction.key.hex, instruction.attempt);
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -20,6 +20,9 @@
 //! | `trap`, `spin`, `bomb` | fails: a panic, an endless loop, all memory it can get |
 //! | `lie` | says something that it may not: not-found from a disbursement, not-sent from a question |
 
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
 use rail_sdk::{Instruction, settings};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -56,9 +59,13 @@ struct Rule {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Script(Vec<Rule>);
 
+/// Read once for all calls of this instance.
+static OF_SETTINGS: OnceLock<Result<Script, String>> = OnceLock::new();
+
 impl Script {
-    pub(crate) fn of_settings() -> Result<Self, String> {
-        Self::parse(&settings::get("script").unwrap_or_default())
+    pub(crate) fn of_settings() -> Result<&'static Self, &'static str> {
+        let read = OF_SETTINGS.get_or_init(|| Self::parse(&settings::get("script").unwrap_or_default()));
+        read.as_ref().map_err(String::as_str)
     }
 
     fn parse(text: &str) -> Result<Self, String> {
@@ -73,12 +80,13 @@ impl Script {
         Ok(Self(rules))
     }
 
-    pub(crate) fn steps_for(&self, instruction: &Instruction) -> Vec<Step> {
+    pub(crate) fn steps_for(&self, instruction: &Instruction) -> Cow<'_, [Step]> {
         let destination =
             instruction.destination.part("msisdn").or(instruction.destination.field("account")).unwrap_or("");
         if let Some(own) = destination.strip_prefix("script:") {
             return steps(own)
-                .unwrap_or_else(|problem| vec![Step::Invalid(format!("destination ({problem})"))]);
+                .unwrap_or_else(|problem| vec![Step::Invalid(format!("destination ({problem})"))])
+                .into();
         }
         self.0
             .iter()
@@ -88,7 +96,7 @@ impl Script {
                 Who::Key(pattern) => fits(pattern, &instruction.key.hex),
                 Who::Anyone => true,
             })
-            .map_or_else(|| vec![Step::Settled(None)], |rule| rule.steps.clone())
+            .map_or(Cow::Borrowed(&[Step::Settled(None)]), |rule| Cow::Borrowed(&rule.steps))
     }
 }
 

@@ -5,11 +5,11 @@ use rail_sdk::{Answer, RailCode};
 
 use crate::wire::Status;
 
-pub fn disbursed(reply: &Response) -> Answer {
+pub(crate) fn disbursed(reply: &Response) -> Answer {
     known(reply)
 }
 
-pub fn status(reply: &Response) -> Answer {
+pub(crate) fn status(reply: &Response) -> Answer {
     match reply.status() {
         404 => Answer::NotFound,
         _ => known(reply),
@@ -32,6 +32,8 @@ fn known(reply: &Response) -> Answer {
                 false => Answer::declined(code("reason", &reason), "refused by the rail"),
             }
         }
-        (other, _) => Answer::unclear(code("status", other), "a status that the rail's documents do not explain"),
+        (other, _) => {
+            Answer::unclear(code("status", other), "a status that the rail's documents do not explain")
+        }
     }
 }

@@ -4,14 +4,14 @@ use rail_sdk::Instruction;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Serialize)]
-pub struct Payment {
+pub(crate) struct Payment {
     amount: String,
     currency: String,
     payee: String,
 }
 
 impl Payment {
-    pub fn of(instruction: &Instruction) -> Self {
+    pub(crate) fn of(instruction: &Instruction) -> Self {
         Self {
             amount: instruction.amount.amount.clone(),
             currency: instruction.amount.currency.clone(),
@@ -21,8 +21,8 @@ impl Payment {
 }
 
 #[derive(Debug, Deserialize)]
-pub struct Status {
-    pub status: String,
-    pub reference: Option<String>,
-    pub reason: Option<String>,
+pub(crate) struct Status {
+    pub(crate) status: String,
+    pub(crate) reference: Option<String>,
+    pub(crate) reason: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The rail that rivals call: it takes a job's number, waits if it is told to, and says yes.
+//! The rail that everybody calls: it takes a payment, waits if it is told to, and says yes.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -22,6 +22,10 @@ use tokio::task::JoinHandle;
 const WAITING_MAX: u32 = 8_192;
 const BODY_BYTES_MAX: usize = 1 << 16;
 const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(10);
+/// As the adapter of `railhost plugin new` speaks.
+const PATH: &str = "/payments";
+const KEY: &str = "x-reference-id";
+const PAID: &str = r#"{"status":"PAID","reference":"paid-by-the-bench"}"#;
 
 /// It answers until it is dropped.
 #[derive(Debug)]
@@ -33,14 +37,14 @@ pub(super) struct Rail {
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// When a job's number came first.
-    arrivals: Mutex<HashMap<u64, DateTime<Utc>>>,
+    /// When a payment came first: ours by its key, a rival's by its number.
+    arrivals: Mutex<HashMap<String, DateTime<Utc>>>,
     answered: AtomicUsize,
 }
 
 #[derive(Deserialize)]
-struct Job {
-    n: u64,
+struct Body {
+    n: Option<u64>,
 }
 
 impl Rail {
@@ -48,13 +52,18 @@ impl Rail {
         let socket = TcpSocket::new_v4()?;
         socket.bind(([127, 0, 0, 1], 0).into())?;
         let listener = socket.listen(WAITING_MAX)?;
-        let url = format!("http://{}/pay", listener.local_addr()?);
+        let url = format!("http://{}{PATH}", listener.local_addr()?);
         let seen = Arc::new(Seen::default());
         let server = tokio::spawn(serve(listener, seen.clone(), delay));
         Ok(Self { url, seen, server })
     }
 
-    /// Jobs that came.
+    /// Where it is, without the path.
+    pub(super) fn base(&self) -> &str {
+        self.url.trim_end_matches(PATH)
+    }
+
+    /// Payments that came.
     pub(super) fn arrived(&self) -> usize {
         self.seen.arrivals().len()
     }
@@ -64,7 +73,7 @@ impl Rail {
         self.seen.answered.load(Ordering::Relaxed)
     }
 
-    pub(super) fn arrivals(&self) -> HashMap<u64, DateTime<Utc>> {
+    pub(super) fn arrivals(&self) -> HashMap<String, DateTime<Utc>> {
         self.seen.arrivals().clone()
     }
 }
@@ -76,16 +85,18 @@ impl Drop for Rail {
 }
 
 impl Seen {
-    fn arrivals(&self) -> MutexGuard<'_, HashMap<u64, DateTime<Utc>>> {
+    fn arrivals(&self) -> MutexGuard<'_, HashMap<String, DateTime<Utc>>> {
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn answer(&self, request: Request<Incoming>, delay: Duration) -> Response<Full<Bytes>> {
-        let mut response = Response::new(Full::default());
+        let mut response = Response::new(Full::from(PAID));
+        let key = request.headers().get(KEY).and_then(|key| key.to_str().ok()).map(str::to_owned);
         let body = Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await;
-        match body.ok().and_then(|body| serde_json::from_slice::<Job>(&body.to_bytes()).ok()) {
-            Some(Job { n }) => {
-                self.arrivals().entry(n).or_insert_with(Utc::now);
+        let body = body.ok().and_then(|body| serde_json::from_slice::<Body>(&body.to_bytes()).ok());
+        match body.and_then(|body| key.or_else(|| Some(body.n?.to_string()))) {
+            Some(name) => {
+                self.arrivals().entry(name).or_insert_with(Utc::now);
                 if !delay.is_zero() {
                     tokio::time::sleep(delay).await;
                 }

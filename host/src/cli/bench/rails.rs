@@ -1,8 +1,4 @@
-//! The files of our rails: the mock, and the bank against its simulator.
-
-use anyhow::Context;
-use railhost::builtin;
-use toml::{Table, Value as Toml};
+//! The files of our rails: the mock, and one of a single JSON request, as rivals make it too.
 
 /// A rail of a host that is measured.
 #[derive(Debug, Clone)]
@@ -12,13 +8,6 @@ pub(super) struct RailFile {
     /// At a time.
     pub calls: u32,
 }
-
-/// Longer than the slowest simulator takes to answer; the lease holds it and the writing down.
-const BANK_CALL_MS: i64 = 50_000;
-const BANK_FIRST_BYTE_MS: i64 = 45_000;
-const BANK_LEASE_SECONDS: f64 = 100.0;
-
-const BANK_ADDRESS: &str = "http://127.0.0.1:7103";
 
 /// A mock that answers after a time, which no deadline cuts short.
 pub(super) fn mock(name: &str, calls: u32, delay_ms: u32) -> RailFile {
@@ -39,21 +28,43 @@ fn scripted(name: &str, calls: u32, timeouts: &str, lease_seconds: u32, step: &s
     RailFile { name: name.to_owned(), text, calls }
 }
 
-/// The project's own file of the bank, at its simulator's address, with time for slow answers. Without rate and SLA it is what the
-/// database takes a rail to be that it was told nothing of.
-pub(super) fn bank(name: &str, base: &str, calls: u32) -> anyhow::Result<RailFile> {
-    let text = builtin::rail_file("bank").context("the bank has no file")?;
-    let mut file: Table = text.replace(BANK_ADDRESS, base).parse()?;
-    file.remove("rate");
-    file.remove("sla_seconds");
-    let timeouts =
-        [("call_ms", BANK_CALL_MS), ("first_byte_ms", BANK_FIRST_BYTE_MS), ("idle_ms", BANK_FIRST_BYTE_MS)];
-    let timeouts: Table = timeouts.map(|(key, ms)| (key.to_owned(), Toml::from(ms))).into_iter().collect();
-    file.insert("timeouts".to_owned(), Toml::Table(timeouts));
-    let pace = file.get_mut("pace").and_then(Toml::as_table_mut).context("the bank's file has no pace")?;
-    pace.insert("concurrency".to_owned(), i64::from(calls).into());
-    pace.insert("lease_seconds".to_owned(), BANK_LEASE_SECONDS.into());
-    Ok(RailFile { name: name.to_owned(), text: file.to_string(), calls })
+/// The adapter that `railhost plugin new` begins with, at a rail of the benchmark. The deadline is longer than the slowest rail
+/// takes to answer; the lease holds it and the writing down.
+pub(super) fn plain(name: &str, base: &str, calls: u32) -> RailFile {
+    let text = format!(
+        r#"component = "builtin:template"
+idempotent = true
+hand_over_marks = false
+timeouts = {{ call_ms = 50000, first_byte_ms = 45000, idle_ms = 45000 }}
+pace = {{ concurrency = {calls}, lease_seconds = 100 }}
+network = {{ reach = "loopback" }}
+settings = {{ base_url = "{base}" }}
+secrets = {{ api_key = {{ file = "simulated/bank_api_key" }} }}
+
+[[endpoints]]
+name = "pay"
+method = "POST"
+url = "{base}/payments"
+class = "money"
+key = [{{ at = {{ header = "x-reference-id" }}, form = "uuid" }}]
+amount = {{ json = "/amount" }}
+currency = {{ json = "/currency" }}
+payee = {{ at = {{ json = "/payee" }}, part = "msisdn" }}
+secrets = [{{ of = ["api_key"], at = {{ header = "x-api-key" }} }}]
+
+[[endpoints]]
+name = "status"
+method = "GET"
+url = "{base}/payments/{{key:uuid}}"
+class = "read"
+secrets = [{{ of = ["api_key"], at = {{ header = "x-api-key" }} }}]
+
+[codes]
+version = 1
+rows = [{{ operation = "disburse", field = "status", code = "PAID", class = "success" }}]
+"#
+    );
+    RailFile { name: name.to_owned(), text, calls }
 }
 
 #[cfg(test)]
@@ -66,8 +77,8 @@ mod tests {
 
     #[test]
     fn a_host_takes_the_files() {
-        let bank = bank("bank", "http://127.0.0.1:1", 500).expect("it has a file");
-        for file in [mock("mock", 2500, 0), mock("slow", 32, 20), dead("dead", 32), bank] {
+        let plain = plain("plain", "http://127.0.0.1:1", 500);
+        for file in [mock("mock", 2500, 0), mock("slow", 32, 20), dead("dead", 32), plain] {
             let definition = Definition::parse(&file.name, Path::new("/nowhere"), &file.text);
             let definition =
                 definition.unwrap_or_else(|problem| panic!("{}: {problem}\n{}", file.name, file.text));

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use rail_simulators::{Name, Options, Simulator};
 use tokio::time::sleep;
 
 use super::contestant::Contestant;
@@ -21,7 +20,7 @@ use super::turns::in_turns;
 /// Before memory is looked at: what was begun is done by then.
 const SETTLE: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-const BANK: &str = "bank";
+const PLAIN: &str = "plain";
 
 pub(super) const SHAPE: Shape = Shape {
     columns: &[
@@ -51,15 +50,14 @@ async fn by_us(ground: &Ground, calls: usize, delay: Duration) -> anyhow::Result
     let bed = &ground.bed;
     let db = bed.fresh().await?;
     db.migrate().await?;
-    let script = format!("otherwise: pay slow {}", delay.as_millis());
-    let simulator = Simulator::start(Options::new(Name::Bank).script(&script)).await?;
-    let rail = rails::bank(BANK, &simulator.base(), u32::try_from(calls)?)?;
-    let host = [Host::start(bed, &db, 0, &[rail]).await?];
+    let rail = Rail::start(delay).await?;
+    let file = rails::plain(PLAIN, rail.base(), u32::try_from(calls)?);
+    let host = [Host::start(bed, &db, 0, &[file]).await?];
     sleep(SETTLE).await;
     let (idle_kib, idle_us) = (host[0].resident_kib(), host[0].cpu_us());
     let began = Instant::now();
-    Flow::to_bank(BANK).accept(&db, calls).await?;
-    until_open(calls, began, delay, || simulator.counts().requests as usize).await?;
+    Flow::over(PLAIN).accept(&db, calls).await?;
+    until_open(calls, began, delay, || rail.arrived()).await?;
     let peak_kib = host[0].resident_kib();
     ours::until(&host, calls, |_| true).await?;
     let cpu_us = host[0].cpu_us() - idle_us;

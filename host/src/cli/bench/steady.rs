@@ -1,11 +1,9 @@
 //! A steady stream at half load: how long a committed payment waits until the rail hears of it.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::Context;
 use chrono::{DateTime, Utc};
-use rail_simulators::{Name, Options, Simulator};
 use railhost::outbox::enqueue::Ingest;
 use railhost::payment::{KeyForm, RailKey};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -34,7 +32,7 @@ const TICKS_PER_SECOND: u64 = 100;
 /// Caches fill, compilers optimise.
 const WARM_UP: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-const BANK: &str = "bank";
+const PLAIN: &str = "plain";
 
 pub(super) const SHAPE: Shape = Shape {
     columns: &[
@@ -93,17 +91,16 @@ async fn by_us(ground: &Ground, calls: u32, rate: u64, seconds: u64) -> anyhow::
     let bed = &ground.bed;
     let db = bed.fresh().await?;
     db.migrate().await?;
-    let simulator = Simulator::start(Options::new(Name::Bank)).await?;
-    let host = [Host::start(bed, &db, 0, &[rails::bank(BANK, &simulator.base(), calls)?]).await?];
+    let rail = Rail::start(Duration::ZERO).await?;
+    let host = [Host::start(bed, &db, 0, &[rails::plain(PLAIN, rail.base(), calls)]).await?];
     bed.checkpoint().await?;
     let committed = produce(&Ingest::new(&db.database(), 1), rate, seconds).await?;
     ours::until(&host, committed.len(), |_| true).await?;
     let [host] = host;
     host.end().await?;
 
-    let arrived: HashMap<String, DateTime<Utc>> =
-        simulator.entries().into_iter().map(|entry| (entry.key, entry.arrived_at)).collect();
-    let called = latencies(&committed, |id| arrived.get(&RailKey::of(*id).form(KeyForm::Hex32)).copied())?;
+    let arrived = rail.arrivals();
+    let called = latencies(&committed, |id| arrived.get(&RailKey::of(*id).form(KeyForm::Uuid)).copied())?;
     let ids: Vec<Uuid> = committed.iter().map(|(id, _)| *id).collect();
     let times = history::times(&db, &ids).await?;
     let written = latencies(&committed, |id| times.get(id).map(|times| times.completed_at))?;
@@ -115,7 +112,7 @@ async fn by_us(ground: &Ground, calls: u32, rate: u64, seconds: u64) -> anyhow::
 
 /// As the rivals' drivers do: a slow commit delays the next one and drops nothing.
 async fn produce(ingest: &Ingest, rate: u64, seconds: u64) -> anyhow::Result<Committed<Uuid>> {
-    let (flow, began) = (Flow::to_bank(BANK), Instant::now());
+    let (flow, began) = (Flow::over(PLAIN), Instant::now());
     let mut committed = Vec::new();
     for tick in 1..=seconds * TICKS_PER_SECOND {
         sleep_until(began + Duration::from_secs(1) * u32::try_from(tick)? / TICKS_PER_SECOND as u32).await;
@@ -154,7 +151,7 @@ async fn by_rival(
     producing.close().await?;
     calling.close().await?;
     let arrived = rail.arrivals();
-    of_calls(&latencies(&committed, |n| arrived.get(n).copied())?)
+    of_calls(&latencies(&committed, |n| arrived.get(&n.to_string()).copied())?)
 }
 
 async fn hear_commits(producing: &mut Driver) -> anyhow::Result<Committed<u64>> {

@@ -9,6 +9,9 @@ const { Logger, run, runMigrations } = await import("graphile-worker");
 const { version } = createRequire(import.meta.url)("graphile-worker/package.json");
 
 const connectionString = process.env.DATABASE_URL;
+// As its own performance test sets them.
+const concurrentJobs = Number(process.env.GRAPHILE_JOBS ?? 24);
+const localQueueSize = Number(process.env.GRAPHILE_LOCAL_QUEUE ?? 500);
 const logger = new Logger(() => (level, message) => {
   if (level === "error") process.stderr.write(`${message}\n`);
 });
@@ -64,7 +67,7 @@ await drive({
       check(payload);
       if (--left === 0) finish();
     };
-    const runner = await start(pay, { concurrentJobs: 1000, localQueue: { size: 10000 } });
+    const runner = await start(pay, { concurrentJobs, localQueue: { size: localQueueSize } });
     await finished;
     // Resolves after the last batch of completions has been written.
     await runner.stop();

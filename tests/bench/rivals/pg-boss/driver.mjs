@@ -8,6 +8,8 @@ const queue = "pay";
 
 // A worker made by `work` asks every 500 ms at best, so these commands fetch and complete by themselves.
 const idle_ms = 5;
+// How many jobs one fetch brings at most where nothing is called.
+const batch = Number(process.env.PG_BOSS_BATCH ?? 500);
 
 async function connect(max) {
   const quiet = { supervise: false, schedule: false, migrate: false };
@@ -65,7 +67,7 @@ await drive({
     let left = Number(count);
     const lane = async () => {
       while (left > 0) {
-        const jobs = await boss.fetch(queue, { batchSize: 10000, priority: false });
+        const jobs = await boss.fetch(queue, { batchSize: batch, priority: false });
         if (jobs.length === 0) {
           await sleep(idle_ms);
           continue;
