@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use harness::host::{HOUR, Host, configure, count, enqueue, pay, until, until_all_have_a_verdict};
 use harness::sql::run;
@@ -50,6 +50,21 @@ on_each_postgres! {
         host.until_metric("poll_wakeups_total", |polls| polls >= polled + 2.0).await;
         let bells = host.metric("notify_wakeups_total");
         assert!(bells < 50.0, "{bells} looks for bells that rang at once");
+        host.drain().await;
+    }
+
+    async fn where_bells_never_cease_it_looks_by_itself_until_they_do(db: Db) {
+        let host = Host::start(&db, Options { poll: HOUR, ..Options::default() }).await;
+        until(&db, "relay_hosts where asleep", |rows| rows == 1).await;
+        let mut owner = db.connect(Role::Superuser).await;
+        let began = Instant::now();
+        while count(&db, "relay_hosts where asleep").await == 1 {
+            assert!(began.elapsed() < Duration::from_secs(60), "it wants to hear every bell");
+            run(&mut owner, "select pg_notify('outbox_pending', n::text) from generate_series(1, 100) as n").await;
+        }
+        until(&db, "relay_hosts where asleep", |rows| rows == 1).await;
+        enqueue(&db, &[pay("1.00")]).await;
+        until_all_have_a_verdict(&db).await;
         host.drain().await;
     }
 
