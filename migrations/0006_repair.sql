@@ -41,6 +41,9 @@ begin
                   order by e.sequence_id
                   limit 1) h) head
    where p.outbox_id = any (array[head.outbox_id]) and p.parked;
+  if found then
+    perform symphony.ring();
+  end if;
 end
 $$;
 

@@ -277,7 +277,7 @@ begin
                      true as all_fit, r.rate_per_second, r.burst
                 from symphony.rail_rooms(p_batch_size, v_now, p_rails, v_limits, p_rail_lease_seconds, p_rail_after,
                                          p_lease_seconds, p_rail_narrowed) r
-               where not v_shared
+               where not v_shared and r.most > 0
               union all
               select c.*
                 from symphony.claim_shares(v_left, v_now, p_rails, v_limits, p_rail_lease_seconds, p_rail_after,

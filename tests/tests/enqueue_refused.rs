@@ -1,6 +1,6 @@
 //! Payments that are not accepted: each refusal has a name, nothing is written, and the neighbours go in. And the doorbell.
 
-use harness::sql::{Hands, Request, WAIT_MAX, enqueue, enqueue_batch, refusal, run, try_run};
+use harness::sql::{Answer, Hands, Request, WAIT_MAX, enqueue, enqueue_batch, refusal, run, try_run};
 use harness::{Db, Role, on_each_postgres, sqlstate};
 use sqlx::Connection;
 use sqlx::postgres::PgListener;
@@ -166,6 +166,19 @@ on_each_postgres! {
         run(&mut hands.executor, "select symphony.retire_host('h')").await;
         hands.enqueue("p", "gone").await;
         assert_eq!(bell.rings(&mut hands).await, 0, "the host has left");
+    }
+
+    async fn a_verdict_rings_for_the_next_payment_of_a_strict_stream_and_for_nothing_else(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        hands.order_strictly("p", true).await;
+        hands.enqueue_many("p", 2).await;
+        run(&mut hands.executor, "select symphony.report_host('h', array['mock'], true)").await;
+        let mut bell = Bell::listen(&db).await;
+        for rings in [1, 0] {
+            let lease = hands.claim_one().await;
+            hands.complete(&lease, &Answer::new("DISPATCHED")).await.expect("it is held");
+            assert_eq!(bell.rings(&mut hands).await, rings);
+        }
     }
 }
 

@@ -29,6 +29,9 @@ const NAP_MIN: Duration = Duration::from_millis(20);
 const NAP: Duration = Duration::from_millis(50);
 /// Payments come in company: the first look after a find follows soon, the next ones after ever longer naps.
 const NAP_FIRST: Duration = Duration::from_millis(2);
+/// For so long after a find a host looks often, also where it hears bells: a retry, a place that is free again and a promoted
+/// payment ring none. Longer than a rate takes to allow one more.
+const AWAKE: Duration = Duration::from_millis(1100);
 /// A bell costs those who enqueue, a look costs us. Where more bells than this ring within a window a host looks often instead
 /// and needs none, until most of its looks are in vain and no more than that are not.
 const WINDOW: Duration = Duration::from_millis(100);
@@ -92,9 +95,11 @@ pub(super) async fn run(
             }
             _ => {}
         }
+        let hears = said.asleep && bells.is_some();
         match looked {
-            Looked::Found { more: false } if said.asleep && bells.is_some() => {
-                wait(host, bells.as_mut(), &mut stop, until_due(host, &clock, host.options.poll)).await;
+            Looked::Found { more: false } if hears => {
+                let nap = tokio::time::sleep(NAP_MIN.min(host.options.poll));
+                wait(host, bells.as_mut(), &mut stop, nap).await;
             }
             Looked::Found { .. } => {}
             Looked::NoRoom => {
@@ -104,13 +109,15 @@ pub(super) async fn run(
                     _ = stop.changed() => {}
                 }
             }
-            Looked::NothingDue if said.asleep => {
+            Looked::NothingDue if said.asleep && found_at.elapsed() >= AWAKE => {
                 // Scattered, so that hosts do not march in step.
                 let poll = host.options.poll.mul_f64(0.75 + die() * 0.25);
-                wait(host, bells.as_mut(), &mut stop, until_due(host, &clock, poll)).await;
+                let next = sleep_for(host, &clock, poll).await;
+                wait(host, bells.as_mut(), &mut stop, tokio::time::sleep(next)).await;
             }
             Looked::NothingDue => {
-                let nap = host.options.poll.min((found_at.elapsed() / 2).clamp(NAP_FIRST, NAP));
+                let first = if hears { NAP_MIN } else { NAP_FIRST };
+                let nap = host.options.poll.min((found_at.elapsed() / 2).clamp(first, NAP));
                 wait(host, bells.as_mut(), &mut stop, tokio::time::sleep(nap)).await;
             }
         }
@@ -305,16 +312,13 @@ async fn ring(bells: Option<&mut Bells>) {
     bells.heard_at = Some(Instant::now());
 }
 
-/// Until the next payment falls due, and not longer than the poll. The database is asked when it has been quiet for a while: in
-/// company the next bell comes sooner.
-async fn until_due(host: &Host, clock: &Clock, poll: Duration) {
-    tokio::time::sleep(NAP_MIN.min(poll)).await;
-    let rest = poll.saturating_sub(NAP_MIN);
-    let rest = match host.keeper.next_due_at(&host.rail_names()).await {
-        Ok(Some(due)) => (due - clock.now()).to_std().unwrap_or_default().min(rest),
-        Ok(None) | Err(_) => rest,
-    };
-    tokio::time::sleep(rest).await;
+/// Until the next payment falls due, and not longer than the poll.
+async fn sleep_for(host: &Host, clock: &Clock, poll: Duration) -> Duration {
+    match host.claimer.next_due_at(&host.rail_names()).await {
+        // Where its clock is not known, ours may be ahead: this must not become a loop without a pause.
+        Ok(Some(due)) => (due - clock.now()).to_std().unwrap_or_default().clamp(NAP_MIN.min(poll), poll),
+        Ok(None) | Err(_) => poll,
+    }
 }
 
 #[cfg(test)]

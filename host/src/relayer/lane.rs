@@ -16,8 +16,11 @@ use crate::outbox::lease::{Lease, Only, Room};
 use crate::rail::definition::Rate;
 use crate::rail::{Loaded, Rail};
 
-/// A full sweep is due this often; between two, rows seen finished are not looked at again.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// A full sweep is due this often; between two, rows seen finished are not looked at again. Less than a poll of a second, so that
+/// every one of a host that sleeps is a sweep.
+const SWEEP_EVERY: Duration = Duration::from_millis(700);
+/// A look that brings nothing so soon after a find met an empty bucket. Longer than the slowest rate takes to allow one more.
+const FOUND_LATELY: Duration = Duration::from_millis(1100);
 /// One claim takes at most this many rows of a rail.
 const BATCH_MAX: usize = 500;
 /// While more is due than there is room for, places gather: a write for each single one would cost more than it brings. A quarter
@@ -144,7 +147,7 @@ impl Lane {
             };
         }
         // An empty bucket and an empty queue look the same; shortly after something was found it is the bucket.
-        let found_lately = seen.found_at.is_some_and(|at| now.duration_since(at) < SWEEP_EVERY);
+        let found_lately = seen.found_at.is_some_and(|at| now.duration_since(at) < FOUND_LATELY);
         let waits_for_rate =
             seen.crowded && leases.is_empty() && found_lately && self.rail.current().rate.is_some();
         seen.crowded = full || short || waits_for_rate;
