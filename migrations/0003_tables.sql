@@ -164,6 +164,9 @@ create table symphony.payment_outbox_claims (
   primary key (lease_expires_at, lease_token)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
+-- Ids are random enough that compressing them is labour in vain.
+alter table symphony.payment_outbox_claims alter column outbox_ids set storage external;
+
 comment on table symphony.payment_outbox_claims is
   'The index of leases by expiry and holder: one row per claim and rail, written with the leases, removed after their expiry when none is left. It stands in for indexes on the lease columns, which would cost every claim its HOT update.';
 

@@ -219,11 +219,14 @@ declare
   v_from_taken boolean;
   v_at timestamptz;
   v_tids tid[];
+  v_ids uuid[];
   v_participants text[];
+  v_front timestamptz;
   v_unsure text[];
   v_held tid[];
   v_token uuid;
   v_leased int;
+  v_until timestamptz;
 begin
   v_sound := symphony.check_lease_arguments(p_batch_size, p_worker_id, p_lease_seconds);
   if p_takeovers is null or p_takeovers not between 0 and 10000 then
@@ -318,14 +321,22 @@ begin
       -- good: look again.
       for v_round in 1..20 loop
         if v_from_taken then
-          select array_agg(p.ctid), array_agg(p.participant_id) into v_tids, v_participants
-            from symphony.payment_outbox_pending p
-           where p.outbox_id = any (v_taken) and (p.unsettled or v_rail.enabled);
+          select array_agg(t.tid), array_agg(t.outbox_id), array_agg(t.participant_id)
+            into v_tids, v_ids, v_participants
+            from (select p.ctid as tid, p.outbox_id, p.participant_id
+                    from symphony.payment_outbox_pending p
+                   where p.outbox_id = any (v_taken) and not p.parked and (p.unsettled or v_rail.enabled)
+                   order by p.next_attempt_at, p.created_at, p.sequence_id) t;
+          v_front := null;
         else
-          select array_agg(due.tid), array_agg(due.participant_id) into v_tids, v_participants
+          -- Rows that were never tried say how far the queue has come.
+          select array_agg(due.tid), array_agg(due.outbox_id), array_agg(due.participant_id),
+                 max(due.next_attempt_at) filter (where due.is_new)
+            into v_tids, v_ids, v_participants, v_front
             from (select *
                     from (select * from (
-                            select p.ctid as tid, p.participant_id, p.next_attempt_at, p.created_at
+                            select p.ctid as tid, p.outbox_id, p.participant_id, p.next_attempt_at, p.created_at,
+                                   p.sequence_id, p.attempt_count = 0 as is_new
                               from symphony.payment_outbox_pending p
                              where v_rail.enabled and v_rail.narrowed is null and p.rail_type = v_rail.rail_type
                                and not p.unsettled and not p.parked
@@ -336,7 +347,7 @@ begin
                                for update skip locked) ready
                           union all
                           select * from (
-                            select p.ctid, p.participant_id, p.next_attempt_at, p.created_at
+                            select p.ctid, p.outbox_id, p.participant_id, p.next_attempt_at, p.created_at, p.sequence_id, false
                               from symphony.payment_outbox_pending p
                              where v_rail.enabled and v_rail.narrowed is not null and p.rail_type = v_rail.rail_type
                                and not p.unsettled and not p.parked and p.attempt_count > 0
@@ -347,7 +358,7 @@ begin
                                for update skip locked) again
                           union all
                           select * from (
-                            select p.ctid, p.participant_id, p.next_attempt_at, p.created_at
+                            select p.ctid, p.outbox_id, p.participant_id, p.next_attempt_at, p.created_at, p.sequence_id, false
                               from symphony.payment_outbox_pending p
                              where p.rail_type = v_rail.rail_type and p.unsettled
                                and p.next_attempt_at >= v_rail.after and p.next_attempt_at <= v_at
@@ -355,7 +366,7 @@ begin
                              order by p.next_attempt_at, p.created_at
                              limit v_want
                                for update skip locked) asked) either
-                   order by either.next_attempt_at, either.created_at
+                   order by either.next_attempt_at, either.created_at, either.sequence_id
                    limit v_want) due;
           exit when v_tids is null;
         end if;
@@ -393,47 +404,41 @@ begin
                set parked = true
              where p.ctid = any (v_held);
           end if;
+          select array_agg(k.tid), array_agg(k.outbox_id), max(k.next_attempt_at) filter (where k.is_new)
+            into v_tids, v_ids, v_front
+            from (select p.ctid as tid, p.outbox_id, p.next_attempt_at, p.attempt_count = 0 and not p.unsettled as is_new
+                    from unnest(v_tids) with ordinality as t(tid, at)
+                    join symphony.payment_outbox_pending p on p.ctid = t.tid
+                   where not p.parked and (p.unsettled or p.participant_id <> all (v_unsure))
+                   order by t.at) k;
         end if;
 
-        v_token := gen_random_uuid();
-        return query
-          with leased as (
+        v_leased := coalesce(cardinality(v_tids), 0);
+        if v_leased > 0 then
+          v_token := gen_random_uuid();
+          v_until := v_at + make_interval(secs => v_rail.lease_seconds);
+          -- Rows go out as they are updated: they are wide, and every further step would copy them.
+          return query
             update symphony.payment_outbox_pending p
-               set claimed_by = p_worker_id, lease_token = v_token, claimed_at = v_at,
-                   lease_expires_at = v_at + make_interval(secs => v_rail.lease_seconds)
-             where p.ctid = any (v_tids) and not p.parked
-               and (p.unsettled or p.participant_id <> all (v_unsure))
-            returning p.*
-          ),
-          noted as (
-            insert into symphony.payment_outbox_claims (lease_expires_at, lease_token, rail_type, claimed_by, outbox_ids)
-            select v_at + make_interval(secs => v_rail.lease_seconds), v_token, v_rail.rail_type, p_worker_id, array_agg(l.outbox_id)
-              from leased l
-            having count(*) > 0
-          ),
-          -- Rows that were never tried say how far the queue has come. Where another claim is saying so, ours is not needed.
-          reached as materialized (
-            select r.front, pg_try_advisory_xact_lock(hashtextextended(v_rail.rail_type, 7003)) as ours
-              from (select max(l.next_attempt_at) as front
-                      from leased l
-                     where l.attempt_count = 0 and not l.unsettled) r
-             where r.front is not null
-          ),
-          moved as (
+               set claimed_by = p_worker_id, lease_token = v_token, claimed_at = v_at, lease_expires_at = v_until
+              from unnest(v_tids) as t(tid)
+             where p.ctid = t.tid
+            returning p.outbox_id, p.instruction_id, p.participant_id, p.sequence_id, p.idempotency_key, p.rail_type, p.payload,
+                      p.attempt_count, p.next_attempt_at, p.created_at, p.claimed_at, p.lease_token, p.lease_expires_at,
+                      p.unsettled, p.handed_over_at,
+                      case when p.attempt_count > 0 or p.unsettled then symphony.known_past(p.outbox_id) end,
+                      case when v_rail.rate_per_second is not null
+                           then floor(v_tokens - v_taken_of_rail - v_leased)::int end,
+                      v_from_taken;
+          insert into symphony.payment_outbox_claims (lease_expires_at, lease_token, rail_type, claimed_by, outbox_ids)
+          values (v_until, v_token, v_rail.rail_type, p_worker_id, v_ids);
+          -- Where another claim is saying how far the queue has come, ours is not needed.
+          if v_front is not null and pg_try_advisory_xact_lock(hashtextextended(v_rail.rail_type, 7003)) then
             insert into symphony.rail_fronts as f (rail_type, front)
-            select v_rail.rail_type, r.front from reached r where r.ours
-            on conflict (rail_type) do update set front = excluded.front where f.front < excluded.front
-          )
-          select l.outbox_id, l.instruction_id, l.participant_id, l.sequence_id, l.idempotency_key, l.rail_type, l.payload,
-                 l.attempt_count, l.next_attempt_at, l.created_at, l.claimed_at, l.lease_token, l.lease_expires_at,
-                 l.unsettled, l.handed_over_at,
-                 case when l.attempt_count > 0 or l.unsettled then symphony.known_past(l.outbox_id) end,
-                 case when v_rail.rate_per_second is not null
-                      then floor(v_tokens - v_taken_of_rail - (select count(*) from leased))::int end,
-                 v_from_taken
-            from leased l
-           order by l.next_attempt_at, l.created_at, l.sequence_id;
-        get diagnostics v_leased = row_count;
+            values (v_rail.rail_type, v_front)
+            on conflict (rail_type) do update set front = excluded.front where f.front < excluded.front;
+          end if;
+        end if;
         v_taken_of_rail := v_taken_of_rail + v_leased;
         v_want := v_want - v_leased;
         exit when v_want <= 0 or (not v_from_taken and cardinality(v_held) = 0);

@@ -37,17 +37,21 @@ impl Telemetry {
             LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),
         };
         let filter = EnvFilter::try_from_env("RAILHOST_LOG").unwrap_or_else(|_| EnvFilter::new(filter));
-        let provider = exporter()?;
-        let spans = provider.as_ref().map(|provider| {
-            tracing_opentelemetry::layer()
-                .with_tracer(provider.tracer("railhost"))
-                .with_filter(Targets::new().with_target("railhost", Level::INFO))
-        });
         // A line says itself which payment it is about. The span of a payment is worth its price where every step is told, and to
-        // a collector.
-        let every_step = filter.max_level_hint().is_none_or(|level| level >= LevelFilter::DEBUG);
-        let filter = filter.and(filter_fn(move |metadata| every_step || metadata.is_event()));
-        registry().with(lines.with_filter(filter)).with(spans).init();
+        // a collector. The level is said once more, for without it whatever any library mumbles is asked about one by one.
+        let level = filter.max_level_hint().unwrap_or(LevelFilter::TRACE);
+        let told = filter_fn(move |metadata| level >= LevelFilter::DEBUG || metadata.is_event());
+        let lines = lines.with_filter(filter.and(told.with_max_level_hint(level)));
+        let provider = exporter()?;
+        match &provider {
+            None => registry().with(lines).init(),
+            Some(provider) => {
+                let spans = tracing_opentelemetry::layer()
+                    .with_tracer(provider.tracer("railhost"))
+                    .with_filter(Targets::new().with_target("railhost", Level::INFO));
+                registry().with(lines).with(spans).init();
+            }
+        }
         Ok(Self(provider))
     }
 

@@ -167,6 +167,20 @@ on_each_postgres! {
         assert_eq!(hands.count("payment_outbox_attempts").await, 499);
     }
 
+    async fn every_attempt_has_a_name_of_its_own(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        hands.enqueue_many("p", 50).await;
+        for rows in [20, 20, 1, 1] {
+            let leases = hands.claim(rows).await;
+            let rows: Vec<_> =
+                leases.iter().map(|lease| (lease.outbox_id, lease.lease_token, Answer::new("DISPATCHED"))).collect();
+            complete_batch(&mut hands.executor, WORKER, &rows).await.expect("a good batch");
+        }
+        let names: i64 =
+            hands.scalar("select count(distinct attempt_id) from symphony.payment_outbox_attempts").await;
+        assert_eq!((names, hands.count("payment_outbox_attempts").await), (42, 42));
+    }
+
     async fn a_batch_with_bad_bounds_is_refused_as_a_whole(db: Db) {
         let mut hands = Hands::of(&db).await;
         let one = "array[gen_random_uuid()]";

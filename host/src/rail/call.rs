@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::time::timeout_at;
+use wasmtime::component::Instance;
 use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 use wasmtime_wasi::I32Exit;
 
@@ -100,37 +101,39 @@ impl Loaded {
         instruction: Arc<Instruction>,
         send_before: Option<Instant>,
     ) -> Attempt {
-        let wire = contract::instruction(&instruction, &self.timeouts);
+        let told = contract::instruction(&instruction, &self.timeouts);
         let operation = match task {
             Task::Query => Operation::Query,
             Task::Disburse | Task::Validate => Operation::Validate,
         };
         let passage = Passage::new(operation, Some(instruction), send_before);
-        self.run(sandbox, passage, async move |adapter: &RailAdapter, store: &mut Store<State>| {
-            let exports = adapter.symphony_rail_adapter();
+        let functions = &self.functions;
+        self.run(sandbox, passage, async move |instance: &Instance, store: &mut Store<State>| {
             if task == Task::Query {
-                let answer = exports.call_query_status(&mut *store, &wire).await.map_err(Ended::Engine)?;
-                return Ok(Heard::Answer(contract::answer_to_query(answer)?));
+                let answer = contract::call(&functions.query_status, instance, store, &told);
+                return Ok(Heard::Answer(contract::answer_to_query(answer.await.map_err(Ended::Engine)?)?));
             }
-            match exports.call_validate(&mut *store, &wire).await.map_err(Ended::Engine)? {
+            let valid = contract::call(&functions.validate, instance, store, &told);
+            match valid.await.map_err(Ended::Engine)? {
                 Err(found) => Ok(Heard::Invalid(contract::violations(found)?)),
                 Ok(()) if task == Task::Validate => Ok(Heard::Valid),
                 Ok(()) => {
                     store.data().desk().map_err(Ended::Engine)?.passage.operation = Operation::Disburse;
-                    let answer = exports.call_disburse(&mut *store, &wire).await.map_err(Ended::Engine)?;
-                    Ok(Heard::Answer(contract::answer_to_disburse(answer)?))
+                    let answer = contract::call(&functions.disburse, instance, store, &told);
+                    Ok(Heard::Answer(contract::answer_to_disburse(answer.await.map_err(Ended::Engine)?)?))
                 }
             }
         })
         .await
     }
 
-    /// Asks the adapter who it is. Nothing can leave.
+    /// Compares all its functions with the contract, and asks the adapter who it is. Nothing can leave.
     pub(super) async fn describe(&self, sandbox: &Sandbox) -> Result<Description, CallError> {
         let mut described = None;
         let passage = Passage::new(Operation::Validate, None, None);
         let attempt = self
-            .run(sandbox, passage, async |adapter: &RailAdapter, store: &mut Store<State>| {
+            .run(sandbox, passage, async |instance: &Instance, store: &mut Store<State>| {
+                let adapter = RailAdapter::new(&mut *store, instance).map_err(Ended::Start)?;
                 let said =
                     adapter.symphony_rail_adapter().call_describe(store).await.map_err(Ended::Engine)?;
                 described = Some(contract::description(said));
@@ -148,7 +151,7 @@ impl Loaded {
         &self,
         sandbox: &Sandbox,
         passage: Passage,
-        speak: impl AsyncFnOnce(&RailAdapter, &mut Store<State>) -> Result<Heard, Ended>,
+        speak: impl AsyncFnOnce(&Instance, &mut Store<State>) -> Result<Heard, Ended>,
     ) -> Attempt {
         let started = Instant::now();
         let Ok(_place) = sandbox.places.try_acquire() else {
@@ -165,9 +168,9 @@ impl Loaded {
         let spoken = timeout_at(
             deadline,
             aside.beside(async {
-                let adapter = self.adapter.instantiate_async(&mut store).await.map_err(Ended::Start)?;
+                let instance = self.adapter.instantiate_async(&mut store).await.map_err(Ended::Start)?;
                 crash_point(CrashPoint::InstanceReady);
-                speak(&adapter, &mut store).await
+                speak(&instance, &mut store).await
             }),
         )
         .await;

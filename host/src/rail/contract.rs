@@ -1,9 +1,13 @@
 //! The WIT contract as Rust, and what its types are inside the host. The only place that knows both.
 
+use wasmtime::Store;
+use wasmtime::component::{Component, ComponentExportIndex, ComponentNamedList, Instance, Lift};
+
 use crate::payment::{Instruction, KeyForm, Violation};
 
 use super::call::{Answer, Code, Description, Need};
 use super::error::CallError;
+use super::host::State;
 use super::limits::Timeouts;
 
 mod generated {
@@ -28,6 +32,41 @@ use imported::types as wire;
 /// Longer texts of an adapter are cut, not refused: what it says about a payment matters more than how.
 const TEXT_CHARS_MAX: usize = 256;
 const PROSE_CHARS_MAX: usize = 2000;
+
+/// Where the functions that payments need stand in a component.
+pub(super) struct Functions {
+    pub validate: ComponentExportIndex,
+    pub disburse: ComponentExportIndex,
+    pub query_status: ComponentExportIndex,
+}
+
+impl Functions {
+    /// None if one is missing.
+    pub(super) fn find(component: &Component) -> Option<Self> {
+        let adapter = component.get_export_index(None, "symphony:rail/adapter@1.0.0")?;
+        let function = |name| component.get_export_index(Some(&adapter), name);
+        Some(Self {
+            validate: function("validate")?,
+            disburse: function("disburse")?,
+            query_status: function("query-status")?,
+        })
+    }
+}
+
+/// Calls one function of an instance. Its type is compared with the contract here: to do so with all functions of every instance
+/// takes as long as calling one.
+pub(super) async fn call<A>(
+    function: &ComponentExportIndex,
+    instance: &Instance,
+    store: &mut Store<State>,
+    told: &wire::Instruction,
+) -> wasmtime::Result<A>
+where
+    (A,): ComponentNamedList + Lift + Send + Sync + 'static,
+{
+    let function = instance.get_typed_func::<(&wire::Instruction,), (A,)>(&mut *store, function)?;
+    Ok(function.call_async(store, (told,)).await?.0)
+}
 
 pub(super) fn instruction(instruction: &Instruction, timeouts: &Timeouts) -> wire::Instruction {
     let origin = &instruction.origin;

@@ -32,21 +32,13 @@ pub(super) struct State {
     pub journal: Journal,
     pub output: Output,
     pub limiter: Limiter,
-    wasi: WasiCtx,
+    /// Made when it is asked for: most adapters need clock, chance and output only to fail.
+    wasi: Option<WasiCtx>,
     table: ResourceTable,
 }
 
 impl State {
     pub(super) fn new(inside: Arc<Inside>, limits: &Limits, passage: Passage) -> Self {
-        let output = Output::new(limits.log_kib as usize * 1024);
-        let wasi = WasiCtx::builder()
-            .stdout(output.clone())
-            .stderr(output.clone())
-            .max_random_size(RANDOM_BYTES_MAX)
-            .allow_tcp(false)
-            .allow_udp(false)
-            .allow_ip_name_lookup(false)
-            .build();
         let mut table = ResourceTable::new();
         table.set_max_capacity(RESOURCES_MAX);
         Self {
@@ -54,8 +46,8 @@ impl State {
             aside: Aside::default(),
             journal: Journal::new(limits.log_kib as usize * 1024),
             limiter: Limiter { memory_bytes_max: limits.memory_bytes(), memory_mib: limits.memory_mib },
-            output,
-            wasi,
+            output: Output::new(limits.log_kib as usize * 1024),
+            wasi: None,
             table,
             inside,
         }
@@ -69,7 +61,17 @@ impl State {
 
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+        let ctx = self.wasi.get_or_insert_with(|| {
+            WasiCtx::builder()
+                .stdout(self.output.clone())
+                .stderr(self.output.clone())
+                .max_random_size(RANDOM_BYTES_MAX)
+                .allow_tcp(false)
+                .allow_udp(false)
+                .allow_ip_name_lookup(false)
+                .build()
+        });
+        WasiCtxView { ctx, table: &mut self.table }
     }
 }
 

@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use arc_swap::ArcSwap;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use uuid::Uuid;
+use wasmtime::component::InstancePre;
 
 use crate::faults::{CrashPoint, crash_point};
 
 use super::artifact::{self, Digest, Outline};
 use super::call::{Description, Need};
 use super::codes::CodeTable;
-use super::contract::RailAdapterPre;
+use super::contract::{Functions, RailAdapterPre};
 use super::definition::{BUILTIN, Definition, Kind, Rate};
 use super::desk::Inside;
 use super::egress::dial::Dialer;
@@ -47,7 +48,8 @@ pub struct Loaded {
     /// Nothing had to be compiled.
     pub was_warm: bool,
     pub(super) inside: Arc<Inside>,
-    pub(super) adapter: RailAdapterPre<State>,
+    pub(super) adapter: InstancePre<State>,
+    pub(super) functions: Functions,
 }
 
 impl std::fmt::Debug for Loaded {
@@ -119,7 +121,9 @@ impl Loaded {
         };
         let mismatch = |error: wasmtime::Error| LoadError::Mismatch(format!("{error:#}"));
         let linked = sandbox.linker(definition.file.profile).instantiate_pre(&component).map_err(mismatch)?;
-        let adapter = RailAdapterPre::new(linked).map_err(mismatch)?;
+        let adapter = RailAdapterPre::new(linked).map_err(mismatch)?.instance_pre().clone();
+        let functions = Functions::find(&component)
+            .ok_or_else(|| LoadError::Mismatch("it lacks a function of the contract".to_owned()))?;
 
         let file = &definition.file;
         let inside = Inside {
@@ -142,6 +146,7 @@ impl Loaded {
             was_warm: found == super::cache::Found::Warm,
             inside: Arc::new(inside),
             adapter,
+            functions,
         };
         loaded.description = loaded.describe(sandbox).await.map_err(|error| match error {
             CallError::Mismatch(why) => LoadError::Mismatch(why),

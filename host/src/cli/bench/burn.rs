@@ -19,7 +19,7 @@ use super::scenario::{AtOnce, Backlog, BurnDown, Scenario};
 use super::turns::in_turns;
 
 /// The figure of enqueuing and processing at the same time.
-pub(super) const AT_ONCE_PER_S: &str = "at_once_per_s";
+const AT_ONCE_PER_S: &str = "at_once_per_s";
 
 /// Costs are per payment.
 pub(super) const DOWN: Shape = Shape {
@@ -112,8 +112,8 @@ async fn burn(ground: &Ground, asked: &BurnDown, contestant: &Contestant) -> any
         pin.close().await?;
     }
     let after = meter.counts().await?;
-    // The floor's payments are enqueued by us, which is not its figure.
-    let filled = (!matches!(contestant, Contestant::Floor)).then_some(filled);
+    // What is enqueued by us is not the figure of those who only empty the queue.
+    let filled = (!matches!(contestant, Contestant::Floor | Contestant::Functions)).then_some(filled);
     Ok(sample(filled, emptied, (before, after)))
 }
 
@@ -185,7 +185,7 @@ async fn together(ground: &Ground, asked: &AtOnce, contestant: &Contestant) -> a
             working.close().await?;
             (began, ended)
         }
-        Contestant::Floor => bail!("it has no enqueue of its own"),
+        Contestant::Floor | Contestant::Functions => bail!("it has no enqueue of its own"),
     };
     Ok(Sample::from([(AT_ONCE_PER_S, payments as f64 / (ended - began).as_secs_f64())]))
 }

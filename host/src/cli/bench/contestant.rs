@@ -5,6 +5,7 @@ use super::driver::Driver;
 use super::figures::Line;
 use super::floor;
 use super::flow::Flow;
+use super::functions;
 use super::meter::{Meter, Phase};
 use super::ours::{self, Host};
 use super::process;
@@ -13,6 +14,7 @@ use super::rival::Rival;
 
 pub(super) const OURS: &str = "railhost";
 pub(super) const FLOOR: &str = "floor";
+pub(super) const FUNCTIONS: &str = "functions";
 /// The rail of payments that only a queue is measured with.
 pub(super) const MOCK: &str = "mock";
 /// At a time, over a rail that answers at once.
@@ -26,13 +28,15 @@ pub(super) enum Contestant {
     Ours,
     /// The same durable writes by hand-written SQL: what no host can exceed.
     Floor,
+    /// Our own functions, and no host around them.
+    Functions,
     Rival(Rival),
 }
 
 /// All that there are, by name.
 pub(super) fn names(rivals: &[Rival]) -> Vec<String> {
     let rivals = rivals.iter().map(|rival| rival.name.clone());
-    [OURS.to_owned(), FLOOR.to_owned()].into_iter().chain(rivals).collect()
+    [OURS, FLOOR, FUNCTIONS].map(str::to_owned).into_iter().chain(rivals).collect()
 }
 
 impl Contestant {
@@ -40,6 +44,7 @@ impl Contestant {
         match self {
             Self::Ours => OURS,
             Self::Floor => FLOOR,
+            Self::Functions => FUNCTIONS,
             Self::Rival(rival) => &rival.name,
         }
     }
@@ -54,6 +59,11 @@ impl Contestant {
                 lacks: floor::LACKS.map(str::to_owned).to_vec(),
                 ..line
             },
+            Self::Functions => Line {
+                settings: functions::SETTINGS.to_owned(),
+                lacks: functions::LACKS.map(str::to_owned).to_vec(),
+                ..line
+            },
             Self::Rival(rival) => Line {
                 language: rival.language.clone(),
                 settings: rival.settings.clone(),
@@ -66,12 +76,12 @@ impl Contestant {
     /// Brings its schema.
     pub(super) async fn prepare(&self, bed: &Bed, db: &Db) -> anyhow::Result<()> {
         match self {
-            Self::Ours | Self::Floor => db.migrate().await,
+            Self::Ours | Self::Floor | Self::Functions => db.migrate().await,
             Self::Rival(rival) => rival.prepare(bed, db).await.map(drop),
         }
     }
 
-    /// Enqueues so many payments. The floor has them from us.
+    /// Enqueues so many payments. Floor and functions have them from us.
     pub(super) async fn fill(
         &self,
         bed: &Bed,
@@ -106,6 +116,7 @@ impl Contestant {
         match self {
             Self::Ours => by_hosts(bed, db, meter, payments, hosts).await,
             Self::Floor => floor::empty(db, meter, payments).await,
+            Self::Functions => functions::empty(db, meter, payments).await,
             Self::Rival(rival) => {
                 measured(Driver::start(bed, db, rival, &["work", &payments.to_string()])?, meter, payments)
                     .await

@@ -1,7 +1,7 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::bed::Bed;
-use super::contestant::{Contestant, FLOOR, OURS};
+use super::contestant::{Contestant, FLOOR, FUNCTIONS, OURS};
 use super::figures::Line;
 use super::rival::Rival;
 use super::scenario::Scenario;
@@ -57,6 +57,7 @@ impl Ground {
             let contestant = match name.as_str() {
                 OURS => Some(Contestant::Ours),
                 FLOOR => Some(Contestant::Floor),
+                FUNCTIONS => Some(Contestant::Functions),
                 name => self.rivals.iter().find(|rival| rival.name == name).cloned().map(Contestant::Rival),
             };
             match contestant {

@@ -4,7 +4,7 @@
 //!
 //! 1. `scenario`: what is measured, a file of `config/bench` · `ground`: who is at hand to be measured
 //! 2. `bed`: the server, and a fresh database for every run · `meter`, `process`: what a run costs there and elsewhere
-//! 3. `contestant`, and each of them: `ours` (with `rails`, `flow` and `history`), `floor`, `rival` (with `driver` and `rail`)
+//! 3. `contestant`, and each of them: `ours` (with `rails`, `flow` and `history`), `functions`, `floor`, `rival` (with `driver` and `rail`)
 //! 4. `turns`: rounds in which everybody has a turn · `burn`, `steady`, `slow`, `dead`, `hosts`, `hot`: the kinds of scenarios
 //! 5. `figures`: medians and spread · `targets`: what was to be reached · `report`, `plot`, `machine`: what is written down
 //!
@@ -18,6 +18,7 @@ mod driver;
 mod figures;
 mod floor;
 mod flow;
+mod functions;
 mod ground;
 mod history;
 mod hosts;
@@ -96,7 +97,7 @@ impl Bench {
         let mut report = Report::new(machine.with_rivals(ground.rivals()), &out);
         for scenario in scenarios {
             say(&format!("{}: {}", scenario.name, scenario.about));
-            let lines = measure(&ground, &scenario, report.measured()).await?;
+            let lines = measure(&ground, &scenario).await?;
             if !lines.is_empty() {
                 report.add(Measured::new(scenario, lines))?;
             }
@@ -135,12 +136,12 @@ impl Bench {
     }
 }
 
-async fn measure(ground: &Ground, scenario: &Scenario, before: &[Measured]) -> anyhow::Result<Vec<Line>> {
+async fn measure(ground: &Ground, scenario: &Scenario) -> anyhow::Result<Vec<Line>> {
     match &scenario.kind {
         Kind::BurnDown(asked) => burn::down(ground, scenario, asked).await,
         Kind::AtOnce(asked) => burn::at_once(ground, scenario, asked).await,
         Kind::Backlog(asked) => burn::backlog(ground, scenario, asked).await,
-        Kind::Steady(asked) => steady::run(ground, scenario, asked, before).await,
+        Kind::Steady(asked) => steady::run(ground, scenario, asked).await,
         Kind::SlowRail(asked) => slow::run(ground, scenario, asked).await,
         Kind::DeadRail(asked) => dead::run(ground, scenario, asked).await,
         Kind::Hosts(asked) => hosts::run(ground, scenario, asked).await,

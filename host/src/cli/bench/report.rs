@@ -106,10 +106,6 @@ impl Report {
         self.write("results.json", &serde_json::to_string_pretty(&results)?)
     }
 
-    pub(super) fn measured(&self) -> &[Measured] {
-        &self.measured
-    }
-
     pub(super) fn text(&self) -> String {
         let scenarios = self.measured.iter().map(Measured::text);
         format!("# Benchmarks\n\n{}{}", self.machine.text(), scenarios.collect::<String>())

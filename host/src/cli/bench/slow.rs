@@ -41,7 +41,7 @@ pub(super) async fn run(ground: &Ground, scenario: &Scenario, asked: &SlowRail) 
     in_turns(ground, scenario, entrants, async |contestant| match contestant {
         Contestant::Ours => by_us(ground, calls, delay).await,
         Contestant::Rival(rival) => by_rival(ground, rival, calls, delay).await,
-        Contestant::Floor => anyhow::bail!("it calls nobody"),
+        Contestant::Floor | Contestant::Functions => anyhow::bail!("it calls nobody"),
     })
     .await
 }

@@ -9,8 +9,7 @@ use railhost::payment::{KeyForm, RailKey};
 use tokio::time::{Instant, sleep, sleep_until};
 use uuid::Uuid;
 
-use super::burn::AT_ONCE_PER_S;
-use super::contestant::{Contestant, OURS};
+use super::contestant::Contestant;
 use super::driver::Driver;
 use super::figures::{Line, Sample, Shape, column, number, percentile};
 use super::flow::Flow;
@@ -19,15 +18,11 @@ use super::history::{self, milliseconds};
 use super::ours::{self, Host};
 use super::rail::Rail;
 use super::rails;
-use super::report::Measured;
 use super::rival::Rival;
-use super::scenario::{Kind, Scenario, Steady};
+use super::scenario::{Scenario, Steady};
 use super::turns::in_turns;
 use crate::cli::print::say;
 
-/// Whose pace the load is set by, where the scenario leaves it open.
-const PACE_BY: [&str; 3] = [OURS, "graphile-worker", "pg-boss"];
-const RATE_DEFAULT: u64 = 1_000;
 const TICKS_PER_SECOND: u64 = 100;
 /// Caches fill, compilers optimise.
 const WARM_UP: Duration = Duration::from_secs(2);
@@ -52,39 +47,20 @@ pub(super) const SHAPE: Shape = Shape {
 /// A payment's commit was acknowledged then.
 type Committed<K> = Vec<(K, DateTime<Utc>)>;
 
-pub(super) async fn run(
-    ground: &Ground,
-    scenario: &Scenario,
-    asked: &Steady,
-    before: &[Measured],
-) -> anyhow::Result<Vec<Line>> {
-    let rate = if asked.rate > 0 { asked.rate } else { half_load(before) };
-    let seconds = ground.scaled_seconds(asked.seconds);
+pub(super) async fn run(ground: &Ground, scenario: &Scenario, asked: &Steady) -> anyhow::Result<Vec<Line>> {
+    let (rate, seconds) = (asked.rate, ground.scaled_seconds(asked.seconds));
     say(&format!("  {} payments a second for {seconds} s", number(rate as f64)));
     let entrants = ground.contestants(scenario);
     in_turns(ground, scenario, entrants, async |contestant| {
         let mut sample = match contestant {
             Contestant::Ours => by_us(ground, asked.calls, rate, seconds).await?,
             Contestant::Rival(rival) => by_rival(ground, rival, asked.calls, rate, seconds).await?,
-            Contestant::Floor => anyhow::bail!("it calls nobody"),
+            Contestant::Floor | Contestant::Functions => anyhow::bail!("it calls nobody"),
         };
         sample.insert("offered_per_s", rate as f64);
         Ok(sample)
     })
     .await
-}
-
-/// Half of what the slowest did when it enqueued and processed at once, in this very run.
-fn half_load(before: &[Measured]) -> u64 {
-    let lines = before
-        .iter()
-        .filter(|measured| matches!(measured.scenario.kind, Kind::AtOnce(_)))
-        .flat_map(|measured| &measured.lines);
-    let slowest = lines
-        .filter(|line| PACE_BY.contains(&line.name.as_str()))
-        .filter_map(|line| line.median(AT_ONCE_PER_S))
-        .min_by(f64::total_cmp);
-    slowest.map_or(RATE_DEFAULT, |per_s| (per_s / 2.0) as u64).max(TICKS_PER_SECOND)
 }
 
 async fn by_us(ground: &Ground, calls: u32, rate: u64, seconds: u64) -> anyhow::Result<Sample> {
@@ -203,10 +179,5 @@ mod tests {
         let came = |n: &u64| Some(at([9_000, 9_000, 2_004, 2_490][*n as usize]));
         assert_eq!(latencies(&committed, came).expect("all came"), [4.0, 0.0]);
         assert!(latencies(&committed, |n: &u64| (*n != 3).then_some(at(9_000))).is_err());
-    }
-
-    #[test]
-    fn without_a_measurement_the_load_is_the_default() {
-        assert_eq!(half_load(&[]), RATE_DEFAULT);
     }
 }

@@ -3,15 +3,14 @@
 //! Ratios of two things measured in turns in one run, on a PostgreSQL of its own with `fsync` and `synchronous_commit` on.
 //! Nothing here fails because of a figure: the table says what was met.
 //!
-//! - `burn`: a full queue through the sandboxed mock, against claim and complete alone · `wake`: from commit to rail on an idle
-//!   host, against a bell and a claim by hand · `slow`: thousands of calls in flight beside a rail that is well
-//! - `pair`: two hosts against one · `idle`: what a host costs that has nothing to do, and how fast it starts
+//! - `wake`: from commit to rail on an idle host, against a bell and a claim by hand · `slow`: thousands of calls in flight beside a
+//!   rail that is well · `idle`: what a host costs that has nothing to do, and how fast it starts
 //! - `rails`: a real rail's adapter and its simulator, against the mock
+//!
+//! How fast a full queue is emptied, and by how many hosts, is measured by `railhost bench`.
 
 mod bed;
-mod burn;
 mod idle;
-mod pair;
 mod rails;
 mod slow;
 mod wake;
@@ -26,7 +25,7 @@ struct Arguments {
     /// A smoke test of the benchmark itself: everything scaled down.
     #[arg(long)]
     quick: bool,
-    /// Only these: burn, wake, slow, pair, idle, rails; may be given several times.
+    /// Only these: wake, slow, idle, rails; may be given several times.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
 }
@@ -37,17 +36,11 @@ async fn main() -> Result<()> {
     let wanted = |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|only| only == name);
     let bed = Bed::start(arguments.quick).await?;
     println!("| what | ours | against | ratio | target |\n|---|---|---|---|---|");
-    if wanted("burn") {
-        burn::run(&bed).await?;
-    }
     if wanted("wake") {
         wake::run(&bed).await?;
     }
     if wanted("slow") {
         slow::run(&bed).await?;
-    }
-    if wanted("pair") {
-        pair::run(&bed).await?;
     }
     if wanted("idle") {
         idle::run(&bed).await?;
