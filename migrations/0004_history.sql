@@ -36,7 +36,7 @@ create table symphony.payment_outbox_attempts (
 comment on table symphony.payment_outbox_attempts is
   'What happened, one row per attempt, never changed. Partitioned by the time inside outbox_id: all attempts of a payment share a partition, both unique rules hold globally, and old months leave by detaching.';
 comment on column symphony.payment_outbox_attempts.attempt_id is
-  'Names the attempt and says nothing else: nobody looks for it by time, so it need not carry one.';
+  'Names the attempt. It carries no time, for nobody looks for it by time; attempts that were written together differ in the last five digits.';
 comment on column symphony.payment_outbox_attempts.money_moved is
   'What is known of the payment after this attempt. Release and reissue need a plain no.';
 comment on column symphony.payment_outbox_attempts.adapter_digest is 'SHA-256 of the component that spoke.';

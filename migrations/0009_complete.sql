@@ -53,8 +53,8 @@ declare
   v_states text[];
   v_ended text[];
   v_some_strict boolean;
-  -- Names of attempts: random in front, numbered behind. Drawing all of each would be a tenth of a completion.
-  v_name text := left(gen_random_uuid()::text, 24);
+  -- Names of attempts: random in front, five digits of their own behind. Drawing all of each would be a tenth of a completion.
+  v_name text := left(gen_random_uuid()::text, 31);
 begin
   if num_nulls(p_lease_tokens, p_states) > 0
      or v_rows <> any (array[cardinality(p_lease_tokens), cardinality(p_states), cardinality(p_rail_references),
@@ -144,7 +144,7 @@ begin
            (outbox_id, attempt_id, lease_token, sequence_id, claimed_at, completed_at, created_at, attempt_no, latency_ms, state,
             instruction_id, participant_id, idempotency_key, rail_type, worker_id, money_moved, rail_reference, rail_code,
             error_code, error_message, adapter_digest, payload)
-    select h.id, (v_name || (100000000000 + h.ord))::uuid, h.token, h.sequence_id, h.claimed_at, v_now, v_now, h.no, h.latency_ms,
+    select h.id, (v_name || (10000 + h.ord))::uuid, h.token, h.sequence_id, h.claimed_at, v_now, v_now, h.no, h.latency_ms,
            case when h.forced then 'FAILED' else h.given end::symphony.outbox_attempt_state,
            h.instruction_id, h.participant_id, h.idempotency_key, h.rail_type, p_worker_id,
            case when h.given = 'DISPATCHED' then 'yes'

@@ -40,7 +40,9 @@ impl Telemetry {
         // A line says itself which payment it is about. The span of a payment is worth its price where every step is told, and to
         // a collector. The level is said once more, for without it whatever any library mumbles is asked about one by one.
         let level = filter.max_level_hint().unwrap_or(LevelFilter::TRACE);
-        let told = filter_fn(move |metadata| level >= LevelFilter::DEBUG || metadata.is_event());
+        let told = filter_fn(move |metadata| {
+            *metadata.level() <= level && (level >= LevelFilter::DEBUG || metadata.is_event())
+        });
         let lines = lines.with_filter(filter.and(told.with_max_level_hint(level)));
         let provider = exporter()?;
         match &provider {

@@ -246,7 +246,7 @@ fn name(error: &wasmtime::Error, output: &str, desk: &Desk) -> CallError {
 }
 
 enum Ended {
-    /// There is no instance.
+    /// There is no instance, or it is not of the contract.
     Start(wasmtime::Error),
     Engine(wasmtime::Error),
     Named(CallError),

@@ -13,7 +13,7 @@ use super::contestant::MOCK;
 use super::meter::{Meter, Phase};
 use super::process;
 
-const ROWS_PER_BATCH: i32 = 500;
+const ROWS_PER_BATCH: usize = 500;
 /// Long enough that no lease runs out in a measurement.
 const LEASE_SECONDS: f64 = 180.0;
 const TAKEOVERS_MAX: i32 = 100;
@@ -21,14 +21,14 @@ const TAKEOVERS_MAX: i32 = 100;
 pub(super) const SETTINGS: &str = "one connection claims while another completes, batches of 500";
 pub(super) const LACKS: [&str; 1] = ["any call"];
 
-/// Claims and completes all that is there, which is so many payments.
+/// Claims and completes the first so many payments.
 pub(super) async fn empty(db: &Db, meter: &mut Meter<'_>, payments: usize) -> anyhow::Result<Phase> {
     let executor = |connections| Executor::new(&db.database(), "functions", connections);
     let (claimer, writer) = (executor(1), executor(1));
     let (claimed, mut claims) = mpsc::channel(2);
     let (mark, cpu_us) = (meter.mark().await?, process::own_cpu_us());
     let began = Instant::now();
-    let claiming = tokio::spawn(claim(claimer, claimed));
+    let claiming = tokio::spawn(claim(claimer, payments, claimed));
     let mut completed = 0;
     while let Some(leases) = claims.recv().await {
         let completions: Vec<_> = leases.iter().map(completion).collect();
@@ -43,23 +43,20 @@ pub(super) async fn empty(db: &Db, meter: &mut Meter<'_>, payments: usize) -> an
     meter.phase(mark, (began, ended), payments, process::own_cpu_us() - cpu_us).await
 }
 
-async fn claim(executor: Executor, claimed: Sender<Vec<Lease>>) -> Result<(), Error> {
-    let mut after = None;
-    loop {
-        let rooms = [Room {
-            rail_type: MOCK.to_owned(),
-            limit: ROWS_PER_BATCH,
-            lease_seconds: LEASE_SECONDS,
-            after,
-            only: None,
-        }];
-        let leases = executor.claim(ROWS_PER_BATCH, &rooms, TAKEOVERS_MAX).await?;
-        let Some(last) = leases.iter().map(|lease| lease.next_attempt_at).max() else { return Ok(()) };
-        after = Some(last);
+async fn claim(executor: Executor, payments: usize, claimed: Sender<Vec<Lease>>) -> Result<(), Error> {
+    let (mut left, mut after) = (payments, None);
+    while left > 0 {
+        let limit = left.min(ROWS_PER_BATCH) as i32;
+        let rooms =
+            [Room { rail_type: MOCK.to_owned(), limit, lease_seconds: LEASE_SECONDS, after, only: None }];
+        let leases = executor.claim(limit, &rooms, TAKEOVERS_MAX).await?;
+        let Some(last) = leases.iter().map(|lease| lease.next_attempt_at).max() else { break };
+        (left, after) = (left.saturating_sub(leases.len()), Some(last));
         if claimed.send(leases).await.is_err() {
-            return Ok(());
+            break;
         }
     }
+    Ok(())
 }
 
 /// What a host writes of the mock's answer.

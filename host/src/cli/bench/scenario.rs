@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::fs;
+use std::num::NonZeroU64;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -10,7 +11,7 @@ use super::targets::Target;
 use super::{burn, dead, hosts, hot, slow, steady};
 use crate::cli::BadArgument;
 
-/// In the order they run: a later one may use what an earlier one found.
+/// In the order in which they run.
 const BUILT_IN: [(&str, &str); 9] = [
     ("1-burn-down", include_str!("../../../../config/bench/1-burn-down.toml")),
     ("2-at-once", include_str!("../../../../config/bench/2-at-once.toml")),
@@ -107,7 +108,7 @@ pub(super) struct AtOnce {
 #[serde(deny_unknown_fields)]
 pub(super) struct Steady {
     /// Payments a second.
-    pub rate: u64,
+    pub rate: NonZeroU64,
     pub seconds: u64,
     /// At a time.
     pub calls: u32,

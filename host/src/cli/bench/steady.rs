@@ -1,4 +1,4 @@
-//! A steady stream at half load: how long a committed payment waits until the rail hears of it.
+//! A steady stream: how long a committed payment waits until the rail hears of it.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub(super) const SHAPE: Shape = Shape {
 type Committed<K> = Vec<(K, DateTime<Utc>)>;
 
 pub(super) async fn run(ground: &Ground, scenario: &Scenario, asked: &Steady) -> anyhow::Result<Vec<Line>> {
-    let (rate, seconds) = (asked.rate, ground.scaled_seconds(asked.seconds));
+    let (rate, seconds) = (asked.rate.get(), ground.scaled_seconds(asked.seconds));
     say(&format!("  {} payments a second for {seconds} s", number(rate as f64)));
     let entrants = ground.contestants(scenario);
     in_turns(ground, scenario, entrants, async |contestant| {
