@@ -1,4 +1,4 @@
-//! Us, the rivals and the limit, side by side on one PostgreSQL in one run.
+//! Us, the rivals, the outbox alone and the limit, side by side on one PostgreSQL in one run.
 //!
 //! Read in the order in which a run visits the files:
 //!
