@@ -15,6 +15,13 @@ create function symphony.clock() returns timestamptz
 comment on function symphony.clock() is
   'The only time that leases, due times and ids are made from. Never a host''s clock, never now(): a transaction may be old.';
 
+create function symphony.statement_clock() returns timestamptz
+  language sql stable parallel safe
+  as $$ select pg_catalog.statement_timestamp() + symphony.clock_offset() $$;
+
+comment on function symphony.statement_clock() is
+  'When the caller''s statement began, by the same clock. For views alone: a time that stands still lets the planner look into them.';
+
 -- Ids carry their time, so that attempts can be partitioned by id and both unique rules stay global.
 do $$
 begin
@@ -116,5 +123,18 @@ end
 $$;
 
 comment on function symphony.check_held(text, uuid[], uuid[]) is 'The same for calls that name leases.';
+
+create function symphony.refilled(
+  p_tokens double precision, p_refilled_at timestamptz, p_now timestamptz, p_rate_per_second int, p_burst int)
+  returns double precision
+  language sql immutable parallel safe
+  as $$
+    select least(p_burst, p_tokens + p_rate_per_second * case
+             when p_refilled_at > p_now + interval '1 second' then 1
+             else greatest(0, extract(epoch from p_now - p_refilled_at)::double precision) end)
+  $$;
+
+comment on function symphony.refilled(double precision, timestamptz, timestamptz, int, int) is
+  'What a bucket holds now. Filled at a time that is still to come, it gets a second''s worth: the clock went back, and nobody knows how long ago it was.';
 
 reset role;

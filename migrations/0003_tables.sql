@@ -62,11 +62,24 @@ create table symphony.relay_hosts (
   worker_id text collate "C" primary key check (length(worker_id) between 1 and 256),
   rails     text[] not null,
   asleep    boolean not null default false,
-  seen_at   timestamptz not null
+  seen_at   timestamptz not null,
+  digests   jsonb check (jsonb_typeof(digests) = 'object')
 ) with (fillfactor = 20);
 
 comment on table symphony.relay_hosts is
   'Hosts that reported lately: which rails they serve (a rail nobody serves is unroutable) and whether they sleep (only then does enqueue ring).';
+comment on column symphony.relay_hosts.digests is
+  'Per rail, the digests of component and rail file in short, so that hosts notice when they do not run the same.';
+
+create table symphony.clock_marks (
+  one     boolean primary key default true check (one),
+  seen_at timestamptz not null default symphony.clock()
+) with (fillfactor = 20);
+
+insert into symphony.clock_marks default values;
+
+comment on table symphony.clock_marks is
+  'The latest time that reconcile_clock has seen: one row. If it lies ahead, the clock of the database went back; infinity says that rows are left to bring back.';
 
 create table symphony.operator_acts (
   act_id  bigint generated always as identity primary key,
@@ -75,10 +88,25 @@ create table symphony.operator_acts (
   target  text not null,
   by_whom text not null check (length(by_whom) between 1 and 256),
   why     text not null check (length(why) between 1 and 2000),
-  detail  jsonb not null default '{}'
+  detail  jsonb not null default '{}',
+  login   text not null default session_user
 );
 
-comment on table symphony.operator_acts is 'Every switch thrown by a person: who, when, why. Append-only.';
+comment on table symphony.operator_acts is
+  'Every switch thrown, by a person or by a host that stops a rail: who, when, why. Append-only.';
+comment on column symphony.operator_acts.by_whom is 'What the caller says. It is free text; login is what the database saw.';
+comment on column symphony.operator_acts.login is 'The database login that the act came through.';
+
+create table symphony.revoked_adapters (
+  digest     bytea primary key check (octet_length(digest) = 32),
+  by_whom    text not null check (length(by_whom) between 1 and 256),
+  login      text not null default session_user,
+  why        text not null check (length(why) between 1 and 2000),
+  revoked_at timestamptz not null default symphony.clock()
+);
+
+comment on table symphony.revoked_adapters is
+  'Components, by SHA-256, that no host may run any more. For good: a component that is trusted again is another one. Append-only.';
 
 -- The queue ------------------------------------------------------------------------------------------------------------
 
@@ -99,8 +127,8 @@ comment on column symphony.participant_outbox_sequences.places is
 create table symphony.payment_outbox_pending (
   outbox_id        uuid primary key default symphony.uuidv7(),
   sequence_id      bigint not null check (sequence_id >= 1),
-  next_attempt_at  timestamptz not null,
-  created_at       timestamptz not null,
+  next_attempt_at  timestamptz not null default symphony.clock(),
+  created_at       timestamptz not null default symphony.clock(),
   attempt_count    int not null default 0 check (attempt_count between 0 and 20),
   unsettled        boolean not null default false,
   parked           boolean not null default false,
@@ -160,6 +188,7 @@ create table symphony.payment_outbox_claims (
   lease_token      uuid not null,
   rail_type        text collate "C" not null,
   claimed_by       text collate "C" not null,
+  claimed_at       timestamptz not null default symphony.clock(),
   outbox_ids       uuid[] not null,
   primary key (lease_expires_at, lease_token)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
@@ -168,7 +197,7 @@ create table symphony.payment_outbox_claims (
 alter table symphony.payment_outbox_claims alter column outbox_ids set storage external;
 
 comment on table symphony.payment_outbox_claims is
-  'The index of leases by expiry and holder: one row per claim and rail, written with the leases, removed after their expiry when none is left. It stands in for indexes on the lease columns, which would cost every claim its HOT update.';
+  'The index of leases by expiry and holder: one row per claim and rail, written with the leases, removed after their expiry when none is left. It stands in for indexes on the lease columns, which would cost every claim its HOT update. The truth is the pending row: sweep_leases adds what is missing here.';
 
 create table symphony.payment_outbox_records (
   key_digest     uuid primary key,
@@ -200,6 +229,22 @@ comment on table symphony.payment_outbox_verdicts is
 
 -- Beside the queue -----------------------------------------------------------------------------------------------------
 
+create table symphony.payment_outbox_holds (
+  outbox_id      uuid primary key,
+  times          int not null default 1 check (times >= 1),
+  first_held_at  timestamptz not null,
+  last_held_at   timestamptz not null,
+  rail_type      text collate "C" not null,
+  worker_id      text collate "C" not null,
+  error_code     text,
+  rail_code      text,
+  error_message  text,
+  adapter_digest bytea check (octet_length(adapter_digest) = 32)
+) with (fillfactor = 70);
+
+comment on table symphony.payment_outbox_holds is
+  'Payments that met a rail which takes none for now (our float, our credentials, its hours): how often, and what it said last. A hold is no attempt and uses up nothing. The row leaves with the month of its payment.';
+
 create table symphony.payment_outbox_late_answers (
   outbox_id      uuid not null,
   lease_token    uuid not null,
@@ -227,6 +272,7 @@ create table symphony.payment_outbox_resolutions (
   why         text not null,
   evidence    text not null check (length(evidence) between 1 and 10000),
   resolved_at timestamptz not null,
+  login       text not null default session_user,
   primary key (outbox_id, finding_no)
 );
 
@@ -238,7 +284,8 @@ create table symphony.payment_outbox_reissues (
   successor_id   uuid not null unique,
   by_whom        text not null,
   why            text not null,
-  reissued_at    timestamptz not null
+  reissued_at    timestamptz not null,
+  login          text not null default session_user
 );
 
 comment on table symphony.payment_outbox_reissues is

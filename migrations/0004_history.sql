@@ -5,12 +5,12 @@ create type symphony.outbox_attempt_state as enum ('DISPATCHED', 'RETRYABLE', 'F
 
 create table symphony.payment_outbox_attempts (
   outbox_id       uuid not null,
-  attempt_id      uuid not null default gen_random_uuid(),
+  attempt_id      uuid not null default symphony.uuidv7(),
   lease_token     uuid not null,
   sequence_id     bigint not null,
-  claimed_at      timestamptz not null,
-  completed_at    timestamptz not null,
-  created_at      timestamptz not null,
+  claimed_at      timestamptz not null default symphony.clock(),
+  completed_at    timestamptz not null default symphony.clock(),
+  created_at      timestamptz not null default symphony.clock(),
   attempt_no      int not null check (attempt_no between 1 and 20),
   latency_ms      int,
   state           symphony.outbox_attempt_state not null,
@@ -36,7 +36,7 @@ create table symphony.payment_outbox_attempts (
 comment on table symphony.payment_outbox_attempts is
   'What happened, one row per attempt, never changed. Partitioned by the time inside outbox_id: all attempts of a payment share a partition, both unique rules hold globally, and old months leave by detaching.';
 comment on column symphony.payment_outbox_attempts.attempt_id is
-  'Names the attempt. It carries no time, for nobody looks for it by time; attempts that were written together differ in the last five digits.';
+  'Names the attempt: a version-7 id. Attempts that were written together differ in the last five digits. It has no index: in a partitioned table a unique one would have to contain outbox_id, and (outbox_id, attempt_no) is unique already.';
 comment on column symphony.payment_outbox_attempts.money_moved is
   'What is known of the payment after this attempt. Release and reissue need a plain no.';
 comment on column symphony.payment_outbox_attempts.adapter_digest is 'SHA-256 of the component that spoke.';
@@ -94,6 +94,9 @@ create trigger append_only
   for each statement execute function symphony.refuse_change();
 create trigger append_only
   before update or delete or truncate on symphony.operator_acts
+  for each statement execute function symphony.refuse_change();
+create trigger append_only
+  before update or delete or truncate on symphony.revoked_adapters
   for each statement execute function symphony.refuse_change();
 
 create table symphony.payment_outbox_partitions (
@@ -172,5 +175,17 @@ comment on function symphony.create_attempt_partitions(int) is
   'Makes every missing month up to the given number ahead. There is no DEFAULT partition: it would block detaching without a lock.';
 
 select symphony.create_attempt_partitions(3);
+
+create function symphony.history_days_left() returns double precision
+  language sql stable security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+    select coalesce(extract(epoch from max(until_at) - symphony.clock()), 0)::double precision / 86400
+      from symphony.payment_outbox_partitions
+     where detached_at is null
+  $$;
+
+comment on function symphony.history_days_left() is
+  'Days until the last month that exists ends. At 0 enqueue refuses every payment (P7007).';
 
 reset role;

@@ -41,6 +41,20 @@ create function symphony.queue_fronts(p_rail_types text[], p_now timestamptz) re
 comment on function symphony.queue_fronts(text[], timestamptz) is
   'How far the claims of these rails have come, in microseconds since 1970; where there were none, the head of the queue or the time.';
 
+create function symphony.identifier_problem(p_name text, p_value text) returns text
+  language sql immutable parallel safe
+  as $$
+    select case
+      when p_value ~ '^[\x09-\x0d\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]|[\x09-\x0d\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]$'
+        then p_name || ' must not begin or end with white space'
+      when p_value ~ '[\x01-\x1f\x7f-\x9f]'
+        then p_name || ' must not contain control characters'
+    end
+  $$;
+
+comment on function symphony.identifier_problem(text, text) is
+  'What is wrong with a name that must be the same at every door, or null. Nothing is trimmed here: two names that differ only in white space would be one for a person and two for us. White space and control characters are those of Unicode.';
+
 create function symphony.enqueue_problem(
   p_instruction_id text, p_participant_id text, p_idempotency_key text, p_rail_type text, p_payload jsonb, p_body text)
   returns text
@@ -55,6 +69,17 @@ create function symphony.enqueue_problem(
         then 'idempotency_key must have 1 to 256 characters'
       when p_rail_type is null or length(p_rail_type) not between 1 and 64
         then 'rail_type must have 1 to 64 characters'
+      -- Hardly any identifier has a blank in it: one look at all four spares two at each.
+      when p_instruction_id || p_participant_id || p_idempotency_key || p_rail_type
+             ~ '[\x01-\x20\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]'
+           and num_nonnulls(symphony.identifier_problem('instruction_id', p_instruction_id),
+                            symphony.identifier_problem('participant_id', p_participant_id),
+                            symphony.identifier_problem('idempotency_key', p_idempotency_key),
+                            symphony.identifier_problem('rail_type', p_rail_type)) > 0
+        then coalesce(symphony.identifier_problem('instruction_id', p_instruction_id),
+                      symphony.identifier_problem('participant_id', p_participant_id),
+                      symphony.identifier_problem('idempotency_key', p_idempotency_key),
+                      symphony.identifier_problem('rail_type', p_rail_type))
       when p_payload is null or jsonb_typeof(p_payload) <> 'object'
         then 'payload must be a JSON object'
       when octet_length(p_body) > 65536
@@ -83,6 +108,10 @@ create function symphony.ring() returns void
   set search_path = pg_catalog, symphony, pg_temp
   as $$
 begin
+  -- A transaction that has notified cannot be prepared.
+  if current_setting('symphony.will_prepare', true) = 'on' then
+    return;
+  end if;
   if exists (select 1 from symphony.relay_hosts
               where asleep and seen_at > symphony.clock() - interval '1 minute') then
     perform pg_notify('outbox_pending', 'new_work');
@@ -91,7 +120,7 @@ end
 $$;
 
 comment on function symphony.ring() is
-  'The doorbell, rung only while somebody sleeps: a NOTIFY takes a lock of the whole database at commit and halves the rate of many writers.';
+  'The doorbell, rung only while somebody sleeps: a NOTIFY takes a lock of the whole database at commit and halves the rate of many writers. Silent where the caller said "set local symphony.will_prepare = on": its payment is found by the next poll.';
 
 create function symphony.enqueue_payment_outbox_batch(
   p_instruction_ids text[], p_participant_ids text[], p_idempotency_keys text[], p_rail_types text[], p_payloads jsonb[])

@@ -196,4 +196,164 @@ $$;
 comment on function symphony.repair_expired_leases(int, text) is
   'Frees payments whose holder is gone. Safe to run on every host at once: what another one holds is skipped.';
 
+create function symphony.sweep_leases(p_worker_id text, p_from_page int, p_pages int) returns int
+  language plpgsql security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  -- A range of pages is read by itself or not at all.
+  set enable_seqscan = off
+  set enable_indexscan = off
+  set enable_bitmapscan = off
+  set jit = off
+  as $$
+declare
+  v_now timestamptz := symphony.clock();
+  v_pages bigint := pg_relation_size('symphony.payment_outbox_pending') / current_setting('block_size')::int;
+  v_from tid;
+  v_until tid;
+  v_due uuid[];
+begin
+  perform symphony.check_lease_arguments(p_pages, p_worker_id, 1);
+  if p_from_page is null or p_from_page < 0 then
+    raise exception 'from_page must be 0 or more, not %', coalesce(p_from_page::text, 'null') using errcode = '22023';
+  end if;
+  v_from := format('(%s,0)', p_from_page)::tid;
+  v_until := format('(%s,0)', p_from_page::bigint + p_pages)::tid;
+
+  -- What claims and repairs will find by themselves.
+  v_due := array(
+    select i.id
+      from symphony.payment_outbox_claims c
+     cross join lateral unnest(c.outbox_ids) as i(id)
+     where c.lease_expires_at <= v_now);
+  insert into symphony.payment_outbox_claims as c
+         (lease_expires_at, lease_token, rail_type, claimed_by, claimed_at, outbox_ids)
+  select p.lease_expires_at, p.lease_token, p.rail_type, p.claimed_by, min(p.claimed_at), array_agg(p.outbox_id)
+    from symphony.payment_outbox_pending p
+   where p.ctid >= v_from and p.ctid < v_until
+     and p.lease_token is not null and p.lease_expires_at <= v_now
+     and p.outbox_id <> all (v_due)
+   group by p.lease_expires_at, p.lease_token, p.rail_type, p.claimed_by
+  on conflict (lease_expires_at, lease_token) do update
+    set outbox_ids = c.outbox_ids || excluded.outbox_ids;
+  return case when p_from_page::bigint + p_pages < v_pages then p_from_page + p_pages else 0 end;
+end
+$$;
+
+comment on function symphony.sweep_leases(text, int, int) is
+  'Looks at that many pages of what is pending, from that page on, for leases that ran out and stand in no claim: each gets its row there, so that repair and claim see it. Answers with the next page, 0 at the end. To be called slowly, round and round.';
+
+create function symphony.clock_went_back(p_now timestamptz) returns boolean
+  language sql stable
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+    select exists (select 1 from symphony.clock_marks m where m.seen_at > p_now + interval '2 seconds')
+        or exists (select 1 from symphony.rail_fronts f where f.front > p_now + interval '2 seconds')
+        or exists (select 1 from symphony.relay_hosts h where h.seen_at > p_now + interval '2 seconds')
+        or exists (select 1
+                     from (select c.claimed_at
+                             from symphony.payment_outbox_claims c
+                            order by c.lease_expires_at desc
+                            limit 100) c
+                    where c.claimed_at > p_now + interval '2 seconds')
+        or exists (select 1
+                     from (select p.claimed_at, p.created_at, p.next_attempt_at
+                             from symphony.payment_outbox_pending p
+                            where p.outbox_id >= symphony.uuidv7_floor(p_now + interval '2 seconds')
+                            order by p.outbox_id desc
+                            limit 100) p
+                    where p.claimed_at is null and p.next_attempt_at > p_now + interval '2 seconds'
+                      and p.created_at > p_now + interval '2 seconds')
+  $$;
+
+comment on function symphony.clock_went_back(timestamptz) is
+  'Whether something was written at a time that is still to come: the mark of the last look, how far queues have come, what hosts reported, the leases that run longest, the youngest payments. A few rows, each by its index, however long the queue.';
+
+create function symphony.reconcile_clock(p_limit int) returns int
+  language plpgsql security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  set jit = off
+  as $$
+declare
+  v_now timestamptz := symphony.clock();
+  v_soon timestamptz := v_now + interval '2 seconds';
+  -- No lease is longer.
+  v_longest timestamptz := v_soon + interval '1 hour';
+  v_ids uuid[];
+  v_waits interval[];
+  v_claims timestamptz[];
+  v_rows int;
+begin
+  perform symphony.check_lease_arguments(p_limit, 'reconcile', 1);
+  if not symphony.clock_went_back(v_now) then
+    update symphony.clock_marks m set seen_at = v_now where m.seen_at < v_now - interval '1 second';
+    return 0;
+  end if;
+  -- It happens once in years: then all of the queue is read, by one host at a time.
+  if not pg_try_advisory_xact_lock(hashtext('symphony.reconcile_clock')) then
+    return 0;
+  end if;
+
+  update symphony.payment_outbox_claims c
+     set lease_expires_at = v_now + (c.lease_expires_at - c.claimed_at), claimed_at = v_now
+   where c.claimed_at > v_soon;
+  update symphony.rail_fronts f set front = v_now where f.front > v_soon;
+  update symphony.relay_hosts h set seen_at = v_now where h.seen_at > v_soon;
+
+  -- Each row once. What the last step of a row left behind says how long it was to wait from then: a lease, the end of an
+  -- attempt that is still the row's last one, a hold. A payment that was never leased has nothing to wait for.
+  select array_agg(w.outbox_id), array_agg(w.wait), array_agg(w.claimed_at)
+    into v_ids, v_waits, v_claims
+    from (select p.outbox_id,
+                 case when p.lease_token is not null and p.claimed_at <= v_soon then p.claimed_at
+                      when p.claimed_at is not null then v_now end as claimed_at,
+                 case when p.claimed_at is null then interval '0'
+                      else greatest(interval '0', p.next_attempt_at - greatest(p.claimed_at, t.completed_at, h.last_held_at))
+                 end as wait
+            from symphony.payment_outbox_pending p
+            left join lateral (select a.completed_at
+                                 from symphony.payment_outbox_attempts a
+                                where p.lease_token is null and p.next_attempt_at > v_soon and p.attempt_count > 0
+                                  and a.outbox_id = p.outbox_id and a.attempt_no = p.attempt_count
+                                  and a.claimed_at = p.claimed_at) t on true
+            left join symphony.payment_outbox_holds h on h.outbox_id = p.outbox_id and p.lease_token is null
+           where p.claimed_at > v_soon
+              or p.lease_expires_at > v_longest
+              or (p.claimed_at is null and p.created_at > v_soon and p.next_attempt_at > v_soon)
+              or (p.lease_token is null and p.next_attempt_at > v_soon
+                  and (t.completed_at > v_soon or h.last_held_at > v_soon))
+           order by p.outbox_id
+           limit p_limit
+             for update of p) w;
+  v_rows := coalesce(cardinality(v_ids), 0);
+
+  update symphony.payment_outbox_pending p
+     set claimed_at = w.claimed_at,
+         next_attempt_at = case when p.lease_token is not null and p.claimed_at <= v_soon then p.next_attempt_at
+                                else v_now + w.wait end,
+         -- From now on at its full length: never shorter than its holder believes.
+         lease_expires_at = case when p.lease_token is null then null
+                                 when p.claimed_at > v_soon
+                                   then least(v_now + (p.lease_expires_at - p.claimed_at), v_longest)
+                                 else least(p.lease_expires_at, v_longest) end,
+         -- The mark of this lease stays one, that of an earlier lease stays older.
+         handed_over_at = case when p.handed_over_at is null then null
+                               when p.lease_token is not null and p.handed_over_at >= p.claimed_at
+                                 then greatest(least(p.handed_over_at, v_now), w.claimed_at)
+                               else least(p.handed_over_at, v_now - interval '1 microsecond') end
+    from unnest(v_ids, v_waits, v_claims) as w(id, wait, claimed_at)
+   where p.outbox_id = w.id;
+  update symphony.payment_outbox_holds h set last_held_at = v_now where h.outbox_id = any (v_ids) and h.last_held_at > v_soon;
+
+  -- As long as rows are left the mark stays ahead, wherever the rest of the evidence went.
+  update symphony.clock_marks m set seen_at = case when v_rows < p_limit then v_now else 'infinity' end;
+  if v_rows > 0 then
+    perform symphony.ring();
+  end if;
+  return v_rows;
+end
+$$;
+
+comment on function symphony.reconcile_clock(int) is
+  'After the clock of the database went back: brings a bounded number of rows back from the future, so that a payment that was never tried is due at once, a delay is as long as it was meant, and a lease lasts its length from now. 0 means that all is in line; to be called every few seconds, for then it costs a look. created_at stays.';
+
 reset role;

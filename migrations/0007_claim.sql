@@ -86,8 +86,8 @@ create function symphony.rail_rooms(
            p_narrowed[u.at],
            -- What the rail's bucket cannot pay for must not take the place of other rails.
            least(coalesce(p_limits[u.at], p_batch_size), p_batch_size,
-                 floor(least(r.burst, coalesce(g.tokens + r.rate_per_second * greatest(
-                   0, extract(epoch from p_now - g.refilled_at)::double precision), r.burst)))::int),
+                 floor(coalesce(symphony.refilled(g.tokens, g.refilled_at, p_now, r.rate_per_second, r.burst),
+                                r.burst))::int),
            coalesce(p_lease_seconds[u.at], p_default_lease_seconds), coalesce(p_after[u.at], '-infinity'),
            r.rate_per_second, r.burst
       from generate_subscripts(p_rails, 1) as u(at)
@@ -187,7 +187,7 @@ create function symphony.claim_outbox_batch(
   returns table (outbox_id uuid, instruction_id text, participant_id text, sequence_id bigint, idempotency_key text,
                  rail_type text, payload jsonb, attempt_count int, next_attempt_at timestamptz, created_at timestamptz,
                  claimed_at timestamptz, lease_token uuid, lease_expires_at timestamptz, unsettled boolean,
-                 handed_over_at timestamptz, past jsonb, rate_left int, taken_over boolean)
+                 handed_over_at timestamptz, past jsonb, rate_left int, taken_over boolean, holds int)
   language plpgsql security definer
   set search_path = pg_catalog, symphony, pg_temp
   set plan_cache_mode = force_generic_plan
@@ -206,14 +206,17 @@ declare
   v_shared boolean := p_rail_limits is null;
   v_takeovers int := p_takeovers;
   v_sound boolean;
+  v_rails text[];
   v_some_expired boolean;
   v_some_held boolean;
+  v_some_waited boolean;
   v_again boolean;
   v_rail record;
   -- Of one rail.
   v_want int;
   v_taken_of_rail int;
   v_tokens double precision;
+  v_refilled_at timestamptz;
   v_freed int;
   v_taken uuid[];
   v_from_taken boolean;
@@ -257,8 +260,9 @@ begin
                      from symphony.payment_outbox_claims c
                     order by c.lease_expires_at
                     limit 1) <= v_now, false),
-         exists (select 1 from symphony.participants s where s.state = 'SUSPENDED' or s.strict_order)
-    into v_some_expired, v_some_held;
+         exists (select 1 from symphony.participants s where s.state = 'SUSPENDED' or s.strict_order),
+         exists (select 1 from symphony.payment_outbox_holds)
+    into v_some_expired, v_some_held, v_some_waited;
   if not v_some_expired then
     v_takeovers := 0;
   end if;
@@ -269,9 +273,23 @@ begin
     v_shared := v_wanted > p_batch_size;
   end if;
 
+  -- Without rails nobody sees to it that rows with a past get their turn, and new ones may arrive for ever: up to a quarter
+  -- of the batch is theirs before the rest goes by the queue.
+  if p_rails is null then
+    v_rails := (array(select symphony.rails_with_work()))[1:1000];
+    return query
+      select *
+        from symphony.claim_outbox_batch(
+               (p_batch_size + 3) / 4, p_worker_id, p_lease_seconds, v_rails, p_takeovers => 0,
+               p_rail_narrowed => array_fill('TRIED'::text, array[cardinality(v_rails)]));
+    get diagnostics v_leased = row_count;
+    v_left := v_left - v_leased;
+  end if;
+
   -- Where rails share the batch, a row that turned out to be held back may have taken another rail's place: divide what
   -- is left again.
   for v_pass in 1..3 loop
+    exit when v_left <= 0;
     v_again := false;
     -- A host asks for no more than it has room for: then each rail gets what it may take, and the queues are not looked at.
     for v_rail in
@@ -290,17 +308,21 @@ begin
     loop
       v_again := not v_rail.all_fit;
       v_want := least(v_left, v_rail.share);
+      v_at := v_now;
       if v_rail.rate_per_second is not null then
         -- The rail's bucket stays locked until this claim commits: two hosts never spend the same token.
         insert into symphony.rail_rate_grants (rail_type, tokens, refilled_at)
         values (v_rail.rail_type, v_rail.burst, v_now)
         on conflict (rail_type) do nothing;
-        select least(v_rail.burst, g.tokens + v_rail.rate_per_second
-                                                  * greatest(0, extract(epoch from v_now - g.refilled_at)::double precision))
-          into v_tokens
+        select g.tokens, g.refilled_at
+          into v_tokens, v_refilled_at
           from symphony.rail_rate_grants g
          where g.rail_type = v_rail.rail_type
            for update;
+        -- Another host may have had it for a while: the time is that of our turn.
+        v_at := symphony.clock();
+        v_tokens := symphony.refilled(v_tokens, v_refilled_at, v_at, v_rail.rate_per_second, v_rail.burst);
+        v_refilled_at := v_at;
         v_want := least(v_want, floor(v_tokens)::int);
       end if;
       continue when v_want <= 0;
@@ -314,7 +336,6 @@ begin
         v_takeovers := v_takeovers - v_freed;
       end if;
 
-      v_at := v_now;
       v_taken_of_rail := 0;
       v_from_taken := v_taken is not null;
       -- What was taken over comes first. Rows met here that must not be leased are parked, which takes them out of the way for
@@ -429,9 +450,13 @@ begin
                       case when p.attempt_count > 0 or p.unsettled then symphony.known_past(p.outbox_id) end,
                       case when v_rail.rate_per_second is not null
                            then floor(v_tokens - v_taken_of_rail - v_leased)::int end,
-                      v_from_taken;
-          insert into symphony.payment_outbox_claims (lease_expires_at, lease_token, rail_type, claimed_by, outbox_ids)
-          values (v_until, v_token, v_rail.rail_type, p_worker_id, v_ids);
+                      v_from_taken,
+                      case when v_some_waited
+                           then coalesce((select h.times from symphony.payment_outbox_holds h where h.outbox_id = p.outbox_id), 0)
+                           else 0 end;
+          insert into symphony.payment_outbox_claims
+                 (lease_expires_at, lease_token, rail_type, claimed_by, claimed_at, outbox_ids)
+          values (v_until, v_token, v_rail.rail_type, p_worker_id, v_at, v_ids);
           -- Where another claim is saying how far the queue has come, ours is not needed.
           if v_front is not null and pg_try_advisory_xact_lock(hashtextextended(v_rail.rail_type, 7003)) then
             insert into symphony.rail_fronts as f (rail_type, front)
@@ -451,17 +476,17 @@ begin
       end if;
       if v_rail.rate_per_second is not null then
         update symphony.rail_rate_grants g
-           set tokens = v_tokens - v_taken_of_rail, refilled_at = greatest(v_now, g.refilled_at)
+           set tokens = v_tokens - v_taken_of_rail, refilled_at = v_refilled_at
          where g.rail_type = v_rail.rail_type;
       end if;
       exit when v_left <= 0;
     end loop;
-    exit when v_left <= 0 or not v_again;
+    exit when not v_again;
   end loop;
 end
 $$;
 
 comment on function symphony.claim_outbox_batch(int, text, double precision, text[], int[], double precision[], timestamptz[], int, text[]) is
-  'Leases due rows, rail by rail, each rail in the order of next_attempt_at and created_at. Without rails it leases any. p_rail_narrowed narrows a rail: ASKED is what may have left already and can only be asked about, TRIED adds what was tried before; both find their rows however long the queue is. p_rail_after lets a host skip what it has seen finished; it must sweep without a bound at least every second. Expired leases are taken over with their row in the history. rate_left is what the rail''s bucket still holds, taken_over says that an expired lease was ended for it.';
+  'Leases due rows, rail by rail, each rail in the order of next_attempt_at and created_at. Without rails it leases any, and up to a quarter of the batch goes first to rows that were tried or may have left. p_rail_narrowed narrows a rail: ASKED is what may have left already and can only be asked about, TRIED adds what was tried before; both find their rows however long the queue is. p_rail_after lets a host skip what it has seen finished; it must sweep without a bound at least every second. Expired leases are taken over with their row in the history. rate_left is what the rail''s bucket still holds, taken_over says that an expired lease was ended for it, holds how often it met a rail that could not pay.';
 
 reset role;

@@ -53,8 +53,9 @@ declare
   v_states text[];
   v_ended text[];
   v_some_strict boolean;
-  -- Names of attempts: random in front, five digits of their own behind. Drawing all of each would be a tenth of a completion.
-  v_name text := left(gen_random_uuid()::text, 31);
+  -- Names of attempts: ids of version 7 that share the time and 54 random bits and have five digits of their own behind.
+  -- Drawing all of each would be a tenth of a completion.
+  v_name text := left(symphony.uuidv7()::text, 15) || substr(gen_random_uuid()::text, 16, 16);
 begin
   if num_nulls(p_lease_tokens, p_states) > 0
      or v_rows <> any (array[cardinality(p_lease_tokens), cardinality(p_states), cardinality(p_rail_references),
@@ -208,8 +209,9 @@ comment on function symphony.complete_outbox_batch(text, uuid[], uuid[], text[],
   'Ends leases with their outcomes, answers in input order. A lost lease is that row''s answer, not an error of the batch.';
 
 create function symphony.complete_outbox_attempt(
-  p_outbox_id uuid, p_lease_token uuid, p_worker_id text, p_state text, p_rail_reference text, p_rail_code text,
-  p_error_code text, p_error_message text, p_latency_ms int, p_retry_delay_seconds double precision default 1,
+  p_outbox_id uuid, p_lease_token uuid, p_worker_id text, p_state text, p_rail_reference text default null,
+  p_rail_code text default null, p_error_code text default null, p_error_message text default null,
+  p_latency_ms int default null, p_retry_delay_seconds double precision default 1,
   p_money_moved text default null, p_unsettled boolean default null, p_adapter_digest bytea default null)
   returns table (attempt_no int, state text)
   language plpgsql security definer
@@ -233,6 +235,42 @@ $$;
 comment on function symphony.complete_outbox_attempt(uuid, uuid, text, text, text, text, text, text, int, double precision, text, boolean, bytea) is
   'Ends one lease with its outcome, or raises P7002 when it is no longer held. FAILED says "money did not move" only where the caller says so; RETRYABLE keeps the past unsettled unless told otherwise.';
 
+-- A state that is written as a plain literal is taken as text, so that the two never compete.
+create function symphony.complete_outbox_attempt(
+  p_outbox_id uuid, p_lease_token uuid, p_worker_id text, p_state symphony.outbox_attempt_state,
+  p_rail_reference text default null, p_rail_code text default null, p_error_code text default null,
+  p_error_message text default null, p_latency_ms int default null, p_retry_delay_seconds double precision default 1,
+  p_money_moved text default null, p_unsettled boolean default null, p_adapter_digest bytea default null)
+  returns table (attempt_no int, state text)
+  language sql security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+    select *
+      from symphony.complete_outbox_attempt(
+             p_outbox_id, p_lease_token, p_worker_id, p_state::text, p_rail_reference, p_rail_code, p_error_code,
+             p_error_message, p_latency_ms, p_retry_delay_seconds, p_money_moved, p_unsettled, p_adapter_digest)
+  $$;
+
+comment on function symphony.complete_outbox_attempt(uuid, uuid, text, symphony.outbox_attempt_state, text, text, text, text, int, double precision, text, boolean, bytea) is
+  'The same for callers that have the state as a value of its type.';
+
+create function symphony.lock_payment(p_outbox_id uuid) returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+begin
+  -- After the lock the next statement must see what the holder before us did.
+  if current_setting('transaction_isolation') <> 'read committed' then
+    raise exception 'this needs a transaction in read committed, not %', current_setting('transaction_isolation')
+      using errcode = '0A000';
+  end if;
+  perform pg_advisory_xact_lock(hashtextextended(p_outbox_id::text, 7004));
+end
+$$;
+
+comment on function symphony.lock_payment(uuid) is
+  'Keeps what is said of a payment''s money in one order: a late answer, a person''s finding, a reissue, a cancellation. Whoever comes second sees what the first one wrote.';
+
 create function symphony.record_late_answer(
   p_outbox_id uuid, p_lease_token uuid, p_worker_id text, p_state text, p_rail_reference text, p_rail_code text,
   p_error_code text, p_error_message text, p_latency_ms int, p_money_moved text default 'unknown',
@@ -251,6 +289,7 @@ begin
     raise exception 'a late answer needs its lease token, money_moved (yes, no or unknown) and, if any, a digest of 32 bytes'
       using errcode = '22023';
   end if;
+  perform symphony.lock_payment(p_outbox_id);
   if symphony.payment_state(p_outbox_id) is null then
     raise exception 'payment % is not known', p_outbox_id using errcode = 'P0002';
   end if;
@@ -259,7 +298,10 @@ begin
           latency_ms, adapter_digest, recorded_at)
   values (p_outbox_id, p_lease_token, p_worker_id, p_state, p_money_moved, left(p_rail_reference, 256),
           left(p_rail_code, 256), left(p_error_code, 256), left(p_error_message, 2000), p_latency_ms, p_adapter_digest,
-          symphony.clock())
+          -- After every finding that did not know of it, wherever the clock went since.
+          greatest(symphony.clock(), (select max(r.resolved_at) + interval '1 microsecond'
+                                        from symphony.payment_outbox_resolutions r
+                                       where r.outbox_id = p_outbox_id)))
   on conflict (outbox_id, lease_token) do nothing;
   return found;
 end

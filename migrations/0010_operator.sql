@@ -84,14 +84,41 @@ $$;
 comment on function symphony.configure_rail(text, boolean, boolean, int, int, int, text, text) is
   'What the database must know of a rail, from its configuration. Writes nothing where nothing changes.';
 
+create function symphony.revoke_adapter(p_digest bytea, p_by text, p_why text) returns void
+  language plpgsql security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+begin
+  if p_digest is null or octet_length(p_digest) <> 32 then
+    raise exception 'a digest must have 32 bytes' using errcode = '22023';
+  end if;
+  perform pg_advisory_xact_lock(hashtext('symphony.revoke_adapter'));
+  if not exists (select 1 from symphony.revoked_adapters where digest = p_digest) then
+    perform symphony.note_act('revoke_adapter', encode(p_digest, 'hex'), p_by, p_why);
+    insert into symphony.revoked_adapters (digest, by_whom, why) values (p_digest, p_by, p_why);
+    perform symphony.ring();
+  end if;
+end
+$$;
+
+comment on function symphony.revoke_adapter(bytea, text, text) is
+  'No host runs this component any more, neither to pay nor to ask. For good; again is no error and no second act.';
+
 create function symphony.set_participant(
-  p_participant_id text, p_state text, p_strict_order boolean, p_act text, p_by text, p_why text) returns void
+  p_participant_id text, p_state text, p_strict_order boolean, p_act text, p_by text, p_why text, p_unseen boolean)
+  returns void
   language plpgsql
   set search_path = pg_catalog, symphony, pg_temp
   as $$
 begin
   if p_participant_id is null or length(p_participant_id) not between 1 and 256 then
     raise exception 'participant_id must have 1 to 256 characters' using errcode = '22023';
+  end if;
+  -- A name that is misspelt must not look like one that was stopped.
+  if p_unseen is not true
+     and not exists (select 1 from symphony.participant_outbox_sequences where participant_id = p_participant_id)
+     and not exists (select 1 from symphony.participants where participant_id = p_participant_id) then
+    raise exception 'participant % has never had a payment', p_participant_id using errcode = 'P0002';
   end if;
   insert into symphony.participants as s (participant_id, state, strict_order, changed_at)
   values (p_participant_id, coalesce(p_state, 'ACTIVE'), coalesce(p_strict_order, false), symphony.clock())
@@ -102,23 +129,25 @@ begin
 end
 $$;
 
-create function symphony.suspend_participant(p_participant_id text, p_by text, p_why text) returns void
+create function symphony.suspend_participant(
+  p_participant_id text, p_by text, p_why text, p_unseen boolean default false) returns void
   language sql security definer
   set search_path = pg_catalog, symphony, pg_temp
-  as $$ select symphony.set_participant(p_participant_id, 'SUSPENDED', null, 'suspend_participant', p_by, p_why) $$;
+  as $$ select symphony.set_participant(p_participant_id, 'SUSPENDED', null, 'suspend_participant', p_by, p_why, p_unseen) $$;
 
-comment on function symphony.suspend_participant(text, text, text) is
-  'Refuses new payments of a participant and leases none of its settled ones, from the next claim on. Run reconcile_parking to move a long queue out of the way at once.';
+comment on function symphony.suspend_participant(text, text, text, boolean) is
+  'Refuses new payments of a participant and leases none of its settled ones, from the next claim on. Run reconcile_parking to move a long queue out of the way at once. A participant that nobody has seen yet is taken for a slip (P0002) unless p_unseen.';
 
 create function symphony.reinstate_participant(p_participant_id text, p_by text, p_why text) returns void
   language sql security definer
   set search_path = pg_catalog, symphony, pg_temp
-  as $$ select symphony.set_participant(p_participant_id, 'ACTIVE', null, 'reinstate_participant', p_by, p_why) $$;
+  as $$ select symphony.set_participant(p_participant_id, 'ACTIVE', null, 'reinstate_participant', p_by, p_why, false) $$;
 
 comment on function symphony.reinstate_participant(text, text, text) is
   'Ends a suspension. Run reconcile_parking until it answers 0 to make the parked payments due again.';
 
-create function symphony.set_strict_order(p_participant_id text, p_strict boolean, p_by text, p_why text) returns void
+create function symphony.set_strict_order(
+  p_participant_id text, p_strict boolean, p_by text, p_why text, p_unseen boolean default false) returns void
   language plpgsql security definer
   set search_path = pg_catalog, symphony, pg_temp
   as $$
@@ -127,12 +156,12 @@ begin
     raise exception 'strict must be true or false' using errcode = '22023';
   end if;
   perform symphony.set_participant(p_participant_id, null, p_strict,
-                                   case when p_strict then 'order_strictly' else 'order_loosely' end, p_by, p_why);
+                                   case when p_strict then 'order_strictly' else 'order_loosely' end, p_by, p_why, p_unseen);
 end
 $$;
 
-comment on function symphony.set_strict_order(text, boolean, text, text) is
-  'From the next claim on, a later payment of this participant waits for the verdict of the earlier one. Run reconcile_parking after a change.';
+comment on function symphony.set_strict_order(text, boolean, text, text, boolean) is
+  'From the next claim on, a later payment of this participant waits for the verdict of the earlier one. Run reconcile_parking after a change. A participant that nobody has seen yet is taken for a slip (P0002) unless p_unseen.';
 
 create function symphony.reconcile_parking(p_limit int default 10000) returns int
   language plpgsql security definer
@@ -277,11 +306,18 @@ declare
   v_resolved text;
   v_new record;
 begin
-  select a.state, a.money_moved, a.participant_id, a.rail_type, a.payload into v_verdict
+  perform symphony.lock_payment(p_predecessor_id);
+  select a.state, a.money_moved, a.participant_id, a.rail_type, a.payload,
+         a.error_code = 'CANCELLED' and a.worker_id = 'operator' as cancelled
+    into v_verdict
     from symphony.payment_outbox_attempts a
    where a.outbox_id = p_predecessor_id and a.state in ('DISPATCHED', 'FAILED');
   if not found then
     raise exception 'payment % has no verdict in the history', p_predecessor_id using errcode = 'P7008';
+  end if;
+  if v_verdict.cancelled then
+    raise exception 'payment % cannot be reissued: it was cancelled; enqueue a new one', p_predecessor_id
+      using errcode = 'P7008';
   end if;
   select r.money_moved into v_resolved
     from symphony.payment_outbox_resolutions r
@@ -345,6 +381,7 @@ begin
   if p_evidence is null or length(p_evidence) not between 1 and 10000 then
     raise exception 'evidence must have 1 to 10000 characters' using errcode = '22023';
   end if;
+  perform symphony.lock_payment(p_outbox_id);
   select r.finding_no, r.money_moved, r.resolved_at into v_before
     from symphony.payment_outbox_resolutions r
    where r.outbox_id = p_outbox_id
@@ -364,7 +401,10 @@ begin
   perform symphony.note_act('resolve_payment', p_outbox_id::text, p_by, p_why,
                             jsonb_build_object('money_moved', p_money_moved));
   insert into symphony.payment_outbox_resolutions (outbox_id, finding_no, money_moved, by_whom, why, evidence, resolved_at)
-  values (p_outbox_id, coalesce(v_before.finding_no, 0) + 1, p_money_moved, p_by, p_why, p_evidence, symphony.clock())
+  values (p_outbox_id, coalesce(v_before.finding_no, 0) + 1, p_money_moved, p_by, p_why, p_evidence,
+          -- After every answer that it knows of, wherever the clock went since.
+          greatest(symphony.clock(), (select max(l.recorded_at) from symphony.payment_outbox_late_answers l
+                                       where l.outbox_id = p_outbox_id)))
   on conflict (outbox_id, finding_no) do nothing;
   if not found then
     raise exception 'payment % is resolved already', p_outbox_id using errcode = 'P7008';
@@ -374,5 +414,58 @@ $$;
 
 comment on function symphony.resolve_payment(uuid, text, text, text, text) is
   'A person''s finding, with evidence, on a payment whose outcome the rail left open. Once, unless a late success contradicts it.';
+
+create function symphony.cancel_payment(p_outbox_id uuid, p_by text, p_why text) returns int
+  language plpgsql security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+declare
+  v_row symphony.payment_outbox_pending;
+  v_now timestamptz := symphony.clock();
+  v_no int;
+  v_obstacle text;
+begin
+  perform symphony.lock_payment(p_outbox_id);
+  -- A claim that is taking this row ends first, and then the row is leased; one that comes later passes it by.
+  select * into v_row from symphony.payment_outbox_pending p where p.outbox_id = p_outbox_id for update;
+  if not found then
+    v_obstacle := symphony.payment_state(p_outbox_id);
+    if v_obstacle is null then
+      raise exception 'payment % is not known', p_outbox_id using errcode = 'P0002';
+    end if;
+    raise exception 'payment % cannot be cancelled: it has a verdict, %', p_outbox_id, v_obstacle using errcode = 'P7008';
+  end if;
+  v_obstacle := case
+    when v_row.lease_token is not null
+      then format('%s has it in hand now; try again when the lease is over', v_row.claimed_by)
+    when v_row.unsettled or v_row.handed_over_at is not null
+         or exists (select 1 from symphony.payment_outbox_attempts a
+                     where a.outbox_id = p_outbox_id and a.money_moved <> 'no')
+         or exists (select 1 from symphony.payment_outbox_late_answers l
+                     where l.outbox_id = p_outbox_id and (l.money_moved <> 'no' or l.state = 'DISPATCHED'))
+      then 'it may have left; wait for its verdict' end;
+  if v_obstacle is not null then
+    raise exception 'payment % cannot be cancelled: %', p_outbox_id, v_obstacle using errcode = 'P7008';
+  end if;
+
+  delete from symphony.payment_outbox_pending p where p.outbox_id = p_outbox_id;
+  insert into symphony.payment_outbox_attempts
+         (outbox_id, lease_token, sequence_id, claimed_at, completed_at, created_at, attempt_no, state, by_holder,
+          instruction_id, participant_id, idempotency_key, rail_type, worker_id, money_moved, error_code, error_message,
+          payload)
+  select p_outbox_id, gen_random_uuid(), v_row.sequence_id, v_now, v_now, v_now, coalesce(max(a.attempt_no), 0) + 1,
+         'FAILED', false, v_row.instruction_id, v_row.participant_id, v_row.idempotency_key, v_row.rail_type, 'operator',
+         'no', 'CANCELLED', left(format('cancelled by %s: %s', p_by, p_why), 2000), v_row.payload
+    from symphony.payment_outbox_attempts a
+   where a.outbox_id = p_outbox_id
+  returning attempt_no into v_no;
+  perform symphony.note_act('cancel_payment', p_outbox_id::text, p_by, p_why, jsonb_build_object('attempt_no', v_no));
+  perform symphony.promote_strict_heads(array[v_row.participant_id::text]);
+  return v_no;
+end
+$$;
+
+comment on function symphony.cancel_payment(uuid, text, text) is
+  'Takes back a payment of which nothing can have left: its verdict is FAILED, CANCELLED, no money moved, and its stream goes on. Also where its rail is paused or served by nobody, and where it is parked. Answers with the number of the attempt.';
 
 reset role;

@@ -115,11 +115,24 @@ create function symphony.check_retirable(p_partition_name text, p_keep_days int)
   as $$
 declare
   v_obstacle text := symphony.retention_obstacle(p_partition_name, p_keep_days);
+  v_part symphony.payment_outbox_partitions;
+  v_rows bigint;
+  v_last timestamptz;
 begin
-  if v_obstacle is null and exists (
-       select 1 from symphony.payment_outbox_partitions
-        where partition_name = p_partition_name and (exported_at is null or copied_at is null)) then
+  select * into v_part from symphony.payment_outbox_partitions where partition_name = p_partition_name;
+  if v_obstacle is null and (v_part.exported_at is null or v_part.copied_at is null) then
     v_obstacle := format('%s has to be exported and its verdicts copied first', p_partition_name);
+  end if;
+  if v_obstacle is null then
+    select count(*), max(a.completed_at) into v_rows, v_last
+      from symphony.payment_outbox_attempts a
+     where a.outbox_id >= symphony.uuidv7_floor(v_part.from_at) and a.outbox_id < symphony.uuidv7_floor(v_part.until_at);
+    if v_rows <> v_part.exported_rows then
+      v_obstacle := format('%s has %s rows and its export %s; export it again', p_partition_name, v_rows, v_part.exported_rows);
+    elsif v_last > v_part.exported_at then
+      v_obstacle := format('%s has a verdict of %s, after its export at %s; export it again',
+                           p_partition_name, v_last, v_part.exported_at);
+    end if;
   end if;
   if v_obstacle is not null then
     raise exception '%', v_obstacle using errcode = 'P7009';
@@ -128,7 +141,7 @@ end
 $$;
 
 comment on function symphony.check_retirable(text, int) is
-  'The last look before a month is detached. Nothing can get into its way afterwards: it has no pending id, so nobody can write to it.';
+  'The last look before a month is detached: nothing open, and all of it in its export. Nothing can get into its way afterwards: it has no pending id, so nobody can write to it.';
 
 create function symphony.note_detached(p_partition_name text) returns void
   language plpgsql security definer
@@ -160,10 +173,15 @@ begin
   if not found then
     raise exception '% is not detached, or dropped already', p_partition_name using errcode = 'P7009';
   end if;
+  delete from symphony.payment_outbox_holds h
+   using symphony.payment_outbox_partitions p
+   where p.partition_name = p_partition_name
+     and h.outbox_id >= symphony.uuidv7_floor(p.from_at) and h.outbox_id < symphony.uuidv7_floor(p.until_at);
   execute format('drop table if exists symphony.%I', p_partition_name);
 end
 $$;
 
-comment on function symphony.drop_detached(text) is 'Drops a month that was exported, copied and detached.';
+comment on function symphony.drop_detached(text) is
+  'Drops a month that was exported, copied and detached, and what is left of the holds of its payments.';
 
 reset role;

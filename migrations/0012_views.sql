@@ -14,9 +14,6 @@ with queue as (
          count(*) filter (where p.lease_token is null
                             and (p.parked or (not p.unsettled and r.state = 'PAUSED'))) as parked,
          count(*) filter (where p.unsettled) as unsettled,
-         count(*) filter (where not exists (select 1 from symphony.relay_hosts h
-                                             where p.rail_type = any (h.rails)
-                                               and h.seen_at > t.now - interval '1 minute')) as unroutable,
          extract(epoch from t.now - min(p.created_at))::double precision as oldest_pending_age_seconds,
          extract(epoch from t.now - min(greatest(p.next_attempt_at, p.created_at))
                    filter (where p.lease_token is null and p.next_attempt_at <= t.now and not p.parked
@@ -49,7 +46,10 @@ per_rail as (
          coalesce(q.expired_lease_count, 0) as expired_lease_count,
          coalesce(q.due_unleased_count, 0) as due_unleased_count, coalesce(q.scheduled, 0) as scheduled,
          coalesce(q.parked, 0) as parked, coalesce(q.unsettled, 0) as unsettled,
-         coalesce(q.unroutable, 0) as unroutable, q.oldest_pending_age_seconds, q.longest_wait_seconds,
+         -- Asked once for a rail, never for each of its payments.
+         case when exists (select 1 from symphony.relay_hosts h
+                            where n.rail_type = any (h.rails) and h.seen_at > symphony.clock() - interval '1 minute')
+              then 0 else coalesce(q.pending, 0) end as unroutable, q.oldest_pending_age_seconds, q.longest_wait_seconds,
          coalesce(a.dispatched, 0) as attempts_dispatched, coalesce(a.retryable, 0) as attempts_retryable,
          coalesce(a.failed, 0) as attempts_failed, coalesce(a.zombie_requeue, 0) as attempts_zombie_requeue,
          coalesce(d.dead_letters, 0) as dead_letters
@@ -155,16 +155,23 @@ select l.outbox_id, l.recorded_at,
          'rail_code', l.rail_code, 'error_code', l.error_code, 'error_message', l.error_message))
   from symphony.payment_outbox_late_answers l
 union all
+select h.outbox_id, h.last_held_at, 'HELD',
+       jsonb_strip_nulls(jsonb_build_object(
+         'times', h.times, 'first_held_at', h.first_held_at, 'rail_type', h.rail_type, 'worker_id', h.worker_id,
+         'rail_code', h.rail_code, 'error_code', h.error_code, 'error_message', h.error_message,
+         'adapter_digest', encode(h.adapter_digest, 'hex')))
+  from symphony.payment_outbox_holds h
+union all
 select r.outbox_id, r.resolved_at, 'RESOLVED',
-       jsonb_build_object('money_moved', r.money_moved, 'by', r.by_whom, 'why', r.why, 'evidence', r.evidence)
+       jsonb_build_object('money_moved', r.money_moved, 'by', r.by_whom, 'login', r.login, 'why', r.why, 'evidence', r.evidence)
   from symphony.payment_outbox_resolutions r
 union all
 select r.predecessor_id, r.reissued_at, 'REISSUED_AS',
-       jsonb_build_object('outbox_id', r.successor_id, 'by', r.by_whom, 'why', r.why)
+       jsonb_build_object('outbox_id', r.successor_id, 'by', r.by_whom, 'login', r.login, 'why', r.why)
   from symphony.payment_outbox_reissues r
 union all
 select r.successor_id, r.reissued_at, 'REISSUE_OF',
-       jsonb_build_object('outbox_id', r.predecessor_id, 'by', r.by_whom, 'why', r.why)
+       jsonb_build_object('outbox_id', r.predecessor_id, 'by', r.by_whom, 'login', r.login, 'why', r.why)
   from symphony.payment_outbox_reissues r;
 
 comment on view symphony.payment_timeline is
@@ -210,10 +217,55 @@ select p.outbox_id, p.instruction_id, p.participant_id, p.rail_type, p.created_a
   from symphony.rails r
   join symphony.payment_outbox_pending p
     on p.rail_type = r.rail_type
-   and p.outbox_id < symphony.uuidv7_floor(symphony.clock() - make_interval(secs => r.sla_seconds));
+   and p.outbox_id < symphony.uuidv7_floor(symphony.statement_clock() - make_interval(secs => r.sla_seconds));
 
 comment on view symphony.payments_needing_review is
   'What a person has to look at, and why: an outcome the rail left open, a failure whose reason no table lists, a success heard after a failure or after a finding that it was none, an adapter that spoke of a payment which never left us (at once, while others still ask what became of it), a payment open for longer than its rail allows.';
+
+create view symphony.payments as
+select p.outbox_id, p.instruction_id, p.idempotency_key, p.participant_id, p.sequence_id, p.rail_type,
+       case when p.lease_token is not null then 'LEASED' when p.parked then 'PARKED'
+            when p.next_attempt_at > symphony.statement_clock() then 'SCHEDULED' else 'PENDING' end as state,
+       p.unsettled, p.attempt_count as attempts, p.created_at, null::timestamptz as ended_at,
+       case when p.unsettled then 'unknown' end as money_moved,
+       said.error_code, said.rail_code, said.rail_reference, said.error_message, p.payload,
+       p.payload ->> 'amount' as amount, p.payload ->> 'currency' as currency,
+       case when jsonb_typeof(p.payload -> 'destination') = 'object'
+            then coalesce(p.payload #>> '{destination,msisdn}', p.payload #>> '{destination,account}')
+            else p.payload ->> 'destination' end as payee,
+       null::text as resolved, null::uuid as reissued_as,
+       exists (select 1 from symphony.payments_needing_review n where n.outbox_id = p.outbox_id) as needs_review
+  from symphony.payment_outbox_pending p
+  -- What was heard last: by an attempt, or at a hold.
+  left join lateral (select w.*
+                       from ((select a.completed_at as at, a.error_code, a.rail_code, a.rail_reference, a.error_message
+                                from symphony.payment_outbox_attempts a
+                               where p.attempt_count > 0 and a.outbox_id = p.outbox_id
+                               order by a.attempt_no desc
+                               limit 1)
+                             union all
+                             select h.last_held_at, h.error_code, h.rail_code, null, h.error_message
+                               from symphony.payment_outbox_holds h
+                              where h.outbox_id = p.outbox_id) w
+                      order by w.at desc
+                      limit 1) said on true
+union all
+select a.outbox_id, a.instruction_id, a.idempotency_key, a.participant_id, a.sequence_id, a.rail_type,
+       a.state::text, false, a.attempt_no, symphony.uuidv7_time(a.outbox_id), a.completed_at, a.money_moved,
+       a.error_code, a.rail_code, a.rail_reference, a.error_message, a.payload,
+       a.payload ->> 'amount', a.payload ->> 'currency',
+       case when jsonb_typeof(a.payload -> 'destination') = 'object'
+            then coalesce(a.payload #>> '{destination,msisdn}', a.payload #>> '{destination,account}')
+            else a.payload ->> 'destination' end,
+       (select r.money_moved from symphony.payment_outbox_resolutions r
+         where r.outbox_id = a.outbox_id order by r.finding_no desc limit 1),
+       (select r.successor_id from symphony.payment_outbox_reissues r where r.predecessor_id = a.outbox_id),
+       exists (select 1 from symphony.payments_needing_review n where n.outbox_id = a.outbox_id)
+  from symphony.payment_outbox_attempts a
+ where a.state in ('DISPATCHED', 'FAILED');
+
+comment on view symphony.payments is
+  'One row per payment that is pending or whose verdict is in the history. Ask for a range of outbox_id (symphony.uuidv7_floor(time) is its border) and only the months of that range are read. error_code and its neighbours are what was heard last; resolved is what a person found of the money.';
 
 create view symphony.blocked_streams as
 select s.participant_id, h.outbox_id as head_id, h.rail_type, h.created_at as since, h.attempt_count as attempts, h.unsettled,
@@ -250,5 +302,38 @@ select s.participant_id, coalesce(l.last, 0) + 1, s.next_sequence_id - 1
 
 comment on view symphony.sequence_gaps is
   'Numbers that were given out and lead to no payment. No row is the proof that there are none; ask for one participant to prove one stream.';
+
+create function symphony.sequence_gaps_between(p_participant_id text, p_from timestamptz, p_until timestamptz)
+  returns table (participant_id text, gap_from bigint, gap_until bigint)
+  language plpgsql stable security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  set jit = off
+  as $$
+#variable_conflict use_column
+begin
+  if p_from is null or p_until is null or p_from >= p_until then
+    raise exception 'a window begins before it ends, and both must be given' using errcode = '22023';
+  end if;
+  return query
+    with edges as materialized (
+      select r.participant_id, min(r.sequence_id) as low, max(r.sequence_id) as high
+        from symphony.payment_outbox_records r
+       where r.outbox_id >= symphony.uuidv7_floor(p_from) and r.outbox_id < symphony.uuidv7_floor(p_until)
+         and (p_participant_id is null or r.participant_id = p_participant_id)
+       group by r.participant_id
+    )
+    select e.participant_id::text, n.before + 1, n.sequence_id - 1
+      from edges e
+     -- All numbers in between, whenever they were given: the clock may have gone back over the window's border.
+     cross join lateral (select r.sequence_id, lag(r.sequence_id) over (order by r.sequence_id) as before
+                           from symphony.payment_outbox_records r
+                          where r.participant_id = e.participant_id and r.sequence_id between e.low and e.high) n
+     where n.before < n.sequence_id - 1
+     order by 1, 2;
+end
+$$;
+
+comment on function symphony.sequence_gaps_between(text, timestamptz, timestamptz) is
+  'The gaps among the payments accepted in a window, of one participant or (null) of all: numbers between the lowest and the highest of the window that lead to no payment.';
 
 reset role;

@@ -3,19 +3,20 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fs};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use sqlx::postgres::PgConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use thiserror::Error as ThisError;
 
 use railhost::outbox::operate::RailFacts;
 use railhost::outbox::{Database, Role};
 use railhost::rail::LoadError;
-use railhost::rail::definition::{BUILTIN, Definition, Kind};
+use railhost::rail::definition::Definition;
 use railhost::rail::sandbox::CALLS_DEFAULT;
 use railhost::relayer;
 
@@ -51,8 +52,10 @@ struct File {
 struct DatabaseSection {
     url: Option<Secret>,
     logins: BTreeMap<LoginName, Secret>,
-    /// The logins go through a pooler in transaction mode; the URL leads to PostgreSQL itself.
+    /// The logins go through a pooler in transaction mode; `listener` or the URL leads to PostgreSQL itself.
     pooler: bool,
+    /// The executor's login past the pooler, for the doorbell.
+    listener: Option<Secret>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -159,11 +162,12 @@ impl Default for Relayer {
 }
 
 impl Relayer {
-    pub(crate) fn options(&self) -> relayer::Options {
+    pub(crate) fn options(&self, months_ahead: i32) -> relayer::Options {
         relayer::Options {
             connections: self.connections,
             poll: Duration::from_millis(self.poll_ms.into()),
             drain: Duration::from_secs(self.drain_seconds.into()),
+            months_ahead,
             ..relayer::Options::default()
         }
     }
@@ -201,6 +205,8 @@ pub(crate) struct Config {
     pub rails_folder: PathBuf,
     /// By name, which is the name of the rail's file.
     pub rails: BTreeMap<String, Definition>,
+    /// Refuses what is good for development only.
+    pub production: bool,
 }
 
 const RETENTION_DAYS_MIN: i32 = 7;
@@ -225,7 +231,7 @@ impl Config {
                 parsed.retention.months_ahead
             )));
         }
-        let database = parsed.database.build().map_err(invalid)?;
+        let database = parsed.database.build(parsed.production).map_err(invalid)?;
         let folder = file
             .parent()
             .unwrap_or(Path::new(""))
@@ -247,6 +253,7 @@ impl Config {
             callbacks: parsed.callbacks,
             rails,
             rails_folder: folder,
+            production: parsed.production,
         })
     }
 
@@ -268,17 +275,26 @@ impl Config {
 }
 
 impl DatabaseSection {
-    fn build(self) -> Result<Option<Database>, String> {
+    fn build(self, production: bool) -> Result<Option<Database>, String> {
         let url = match env::var("DATABASE_URL") {
             Ok(url) => Some(("DATABASE_URL", url)),
             Err(_) => self
                 .url
-                .map(|secret| secret.read("database.url"))
+                .map(|secret| secret.read("database.url", production))
                 .transpose()?
                 .map(|url| ("database.url", url)),
         };
-        let Some((key, url)) = url else { return Ok(None) };
-        let mut database = Database::new(options(key, &url)?);
+        let mut database = match &url {
+            Some((key, url)) => Database::new(options(key, url, production)?),
+            None if self.logins.is_empty() => return Ok(None),
+            None if self.logins.len() < LOGINS => {
+                return Err(
+                    "database.url is missing, expected it, or database.logins for ingest, executor, operator and readonly: each command then has its login"
+                        .to_owned(),
+                );
+            }
+            None => Database::without_owner(),
+        };
         if self.pooler {
             if self.logins.len() < LOGINS {
                 return Err(
@@ -286,34 +302,74 @@ impl DatabaseSection {
                         .to_owned(),
                 );
             }
-            database = database.behind_pooler();
+            let key = "database.listener";
+            let listener = self
+                .listener
+                .map(|secret| options(key, &secret.read(key, production)?, production))
+                .transpose()?;
+            if listener.is_none() && url.is_none() {
+                return Err(
+                    "database.pooler is true, expected database.listener, the executor's login past the pooler: a doorbell cannot ring through it"
+                        .to_owned(),
+                );
+            }
+            database = database.behind_pooler(listener);
         }
         for (name, secret) in self.logins {
-            let (key, role) = match name {
-                LoginName::Ingest => ("database.logins.ingest", Role::Ingest),
-                LoginName::Executor => ("database.logins.executor", Role::Executor),
-                LoginName::Operator => ("database.logins.operator", Role::Operator),
-                LoginName::Readonly => ("database.logins.readonly", Role::Readonly),
+            let role = match name {
+                LoginName::Ingest => Role::Ingest,
+                LoginName::Executor => Role::Executor,
+                LoginName::Operator => Role::Operator,
+                LoginName::Readonly => Role::Readonly,
             };
-            database = database.with_login(role, options(key, &secret.read(key)?)?);
+            let key = role.key();
+            database = database.with_login(role, options(key, &secret.read(key, production)?, production)?);
         }
         Ok(Some(database))
     }
 }
 
 /// The URL itself is never part of the message: it may hold a password.
-fn options(key: &str, url: &str) -> Result<PgConnectOptions, String> {
-    url.parse()
-        .map_err(|_| format!("{key} is no PostgreSQL URL, expected postgres://user@host:port/database"))
+fn options(key: &str, url: &str, production: bool) -> Result<PgConnectOptions, String> {
+    let options: PgConnectOptions = url
+        .parse()
+        .map_err(|_| format!("{key} is not a PostgreSQL URL, expected postgres://user@host:port/database"))?;
+    let is_local = options.get_socket().is_some() || options.get_host().starts_with('/');
+    match options.get_ssl_mode() {
+        PgSslMode::VerifyFull => Ok(options),
+        _ if !production || is_local => Ok(options),
+        mode => Err(format!(
+            "{key} has sslmode={}, expected sslmode=verify-full (and sslrootcert=FILE) or a Unix socket: production is true",
+            ssl_mode(mode)
+        )),
+    }
+}
+
+fn ssl_mode(mode: PgSslMode) -> &'static str {
+    match mode {
+        PgSslMode::Disable => "disable",
+        PgSslMode::Allow => "allow",
+        PgSslMode::Prefer => "prefer",
+        PgSslMode::Require => "require",
+        PgSslMode::VerifyCa => "verify-ca",
+        PgSslMode::VerifyFull => "verify-full",
+    }
 }
 
 impl Secret {
-    fn read(self, key: &str) -> Result<String, String> {
+    fn read(self, key: &str, production: bool) -> Result<String, String> {
         match self {
             Self::Plain(value) => Ok(value),
             Self::Env { env: name } => env::var(&name)
                 .map_err(|_| format!("{key} refers to the environment variable {name}, which is not set")),
             Self::File { file } => {
+                let others = fs::metadata(&file).map_or(0, |found| found.permissions().mode() & 0o077);
+                if production && others != 0 {
+                    return Err(format!(
+                        "{key} refers to {}, which others may read or write, expected mode 0600: production is true",
+                        file.display()
+                    ));
+                }
                 fs::read_to_string(&file).map(|text| text.trim_end().to_owned()).map_err(|error| {
                     format!("{key} refers to {}, which cannot be read: {error}", file.display())
                 })
@@ -336,22 +392,8 @@ fn load_rails(folder: &Path, production: bool) -> Result<BTreeMap<String, Defini
             continue;
         }
         let definition = Definition::load(&file).map_err(|error| Error::Rail(Box::new(error)))?;
-        if production && definition.file.kind == Kind::Mock {
-            return Err(invalid(&file, "kind is mock, expected live: production is true".to_owned()));
-        }
-        if production && definition.file.component.starts_with(BUILTIN) {
-            return Err(invalid(
-                &file,
-                "component is built in, expected a file and its sha256: production is true".to_owned(),
-            ));
-        }
-        if production && let Some(key) = definition.simulated_secret() {
-            return Err(invalid(
-                &file,
-                format!(
-                    "{key} is that of a simulator, which everybody knows, expected your own: production is true"
-                ),
-            ));
+        if production && let Some(problem) = definition.refused_in_production() {
+            return Err(invalid(&file, problem));
         }
         rails.insert(definition.name.clone(), definition);
     }

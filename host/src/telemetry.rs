@@ -1,20 +1,32 @@
 //! Where what the program says goes: lines on standard error, as text or JSON, and the span of each payment to an
 //! OpenTelemetry collector where one is named.
+//!
+//! One filter stands in front of everything and lets through what anybody wants; behind it each part picks its own. The filters
+//! that the library can put in front of single layers forget lines: whoever only asks whether a line would be told leaves them in
+//! the wrong state for the next one.
 
-use std::env;
 use std::io::{self, IsTerminal};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{env, fs};
 
-use anyhow::Context;
+use anyhow::Context as _;
 use clap::ValueEnum;
 use opentelemetry::trace::TracerProvider;
-use opentelemetry_otlp::SpanExporter;
+use opentelemetry_otlp::tonic_types::transport::{Certificate, ClientTlsConfig, Identity};
+use opentelemetry_otlp::{SpanExporter, WithTonicConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
-use tracing::Level;
-use tracing_subscriber::filter::{FilterExt, LevelFilter, Targets, filter_fn};
-use tracing_subscriber::layer::SubscriberExt;
+use railhost::outbox::Notices;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::filter::{FilterFn, LevelFilter, Targets};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::{Context, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer, fmt, registry};
+use tracing_subscriber::{Layer, fmt, registry};
+
+use crate::cli::BadArgument;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
@@ -22,38 +34,39 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+/// Says which lines are told.
+const FILTER: &str = "RAILHOST_LOG";
 /// The variables by which OpenTelemetry names a collector; any of them turns the export on.
 const COLLECTOR: [&str; 2] = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
 
 #[derive(Debug)]
 pub(crate) struct Telemetry(Option<SdkTracerProvider>);
 
+/// What the process was told about telling.
+static SPEAKS_JSON: AtomicBool = AtomicBool::new(false);
+static TELLS_SPANS: AtomicBool = AtomicBool::new(false);
+
+/// Standard error is read by a machine, line by line: remarks for people are log lines too.
+pub(crate) fn speaks_json() -> bool {
+    SPEAKS_JSON.load(Ordering::Relaxed)
+}
+
+/// Spans of payments are worth their price: to a collector, and where every step is told.
+pub(crate) fn tells_spans() -> bool {
+    TELLS_SPANS.load(Ordering::Relaxed)
+}
+
 impl Telemetry {
     /// `filter` is what is said where RAILHOST_LOG does not decide.
     pub(crate) fn start(format: LogFormat, filter: &str) -> anyhow::Result<Self> {
-        let lines = fmt::layer().with_writer(io::stderr);
-        let lines = match format {
-            LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).boxed(),
-            LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),
+        let told = match env::var(FILTER) {
+            Ok(asked) => read(&asked)?,
+            Err(_) => read(filter)?,
         };
-        let filter = EnvFilter::try_from_env("RAILHOST_LOG").unwrap_or_else(|_| EnvFilter::new(filter));
-        // A line says itself which payment it is about. The span of a payment is worth its price where every step is told, and to
-        // a collector. The level is said once more, for without it whatever any library mumbles is asked about one by one.
-        let level = filter.max_level_hint().unwrap_or(LevelFilter::TRACE);
-        let told = filter_fn(move |metadata| {
-            *metadata.level() <= level && (level >= LevelFilter::DEBUG || metadata.is_event())
-        });
-        let lines = lines.with_filter(filter.and(told.with_max_level_hint(level)));
         let provider = exporter()?;
-        match &provider {
-            None => registry().with(lines).init(),
-            Some(provider) => {
-                let spans = tracing_opentelemetry::layer()
-                    .with_tracer(provider.tracer("railhost"))
-                    .with_filter(Targets::new().with_target("railhost", Level::INFO));
-                registry().with(lines).with(spans).init();
-            }
-        }
+        SPEAKS_JSON.store(format == LogFormat::Json, Ordering::Relaxed);
+        TELLS_SPANS.store(provider.is_some() || tells_every_step(&told), Ordering::Relaxed);
+        subscriber(format, told, provider.as_ref(), io::stderr).init();
         Ok(Self(provider))
     }
 
@@ -65,14 +78,249 @@ impl Telemetry {
     }
 }
 
-fn exporter() -> anyhow::Result<Option<SdkTracerProvider>> {
-    if !COLLECTOR.iter().any(|name| env::var_os(name).is_some_and(|value| !value.is_empty())) {
-        return Ok(None);
+/// Lines to a writer, spans to a collector, warnings of the database to whoever waits for its answer.
+fn subscriber<W>(
+    format: LogFormat,
+    told: Targets,
+    provider: Option<&SdkTracerProvider>,
+    writer: W,
+) -> impl Subscriber + Send + Sync + 'static
+where
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    let every_step = tells_every_step(&told);
+    let lines = fmt::layer().with_writer(writer);
+    let lines = match format {
+        LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),
+    };
+    let lines = Picky { events: told.clone(), spans: None, inner: lines };
+    let exported = provider.map(|_| Targets::new().with_target("railhost", Level::INFO));
+    let spans = provider.zip(exported.clone()).map(|(provider, wanted)| {
+        let inner = tracing_opentelemetry::layer().with_tracer(provider.tracer("railhost"));
+        Picky { events: wanted.clone(), spans: Some(wanted), inner }
+    });
+    let loudest = loudest(&told).max(match provider {
+        Some(_) => LevelFilter::INFO,
+        None => LevelFilter::WARN,
+    });
+    let anybody = move |metadata: &Metadata<'_>| {
+        let (target, level) = (metadata.target(), metadata.level());
+        let of_lines = (metadata.is_event() || every_step) && told.would_enable(target, level);
+        of_lines
+            || exported.as_ref().is_some_and(|exported| exported.would_enable(target, level))
+            || Notices::hears(metadata)
+    };
+    let anybody = FilterFn::new(anybody).with_max_level_hint(loudest);
+    registry().with(anybody).with(Notices).with(lines).with(spans)
+}
+
+fn loudest(told: &Targets) -> LevelFilter {
+    told.iter().map(|(_, level)| level).chain(told.default_level()).max().unwrap_or(LevelFilter::OFF)
+}
+
+fn tells_every_step(told: &Targets) -> bool {
+    loudest(told) >= LevelFilter::DEBUG
+}
+
+fn read(filter: &str) -> anyhow::Result<Targets> {
+    let wanted =
+        "expected LEVEL or TARGET=LEVEL, separated by commas, such as info,sqlx=warn,railhost::rail=debug";
+    filter.parse().map_err(|_| BadArgument::new(format!("{FILTER} is {filter:?}, {wanted}")).into())
+}
+
+/// A layer that is told only what it wants.
+struct Picky<L> {
+    events: Targets,
+    /// All of them where none are named: who writes lines has to know every span that a line may stand in.
+    spans: Option<Targets>,
+    inner: L,
+}
+
+impl<L> Picky<L> {
+    fn wants(&self, metadata: &Metadata<'_>) -> bool {
+        let wanted = match metadata.is_event() {
+            true => Some(&self.events),
+            false => self.spans.as_ref(),
+        };
+        wanted.is_none_or(|wanted| wanted.would_enable(metadata.target(), metadata.level()))
     }
-    let exporter = SpanExporter::builder()
-        .with_tonic()
+}
+
+impl<S, L> Layer<S> for Picky<L>
+where
+    S: Subscriber + for<'s> LookupSpan<'s>,
+    L: Layer<S>,
+{
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        if self.wants(attributes.metadata()) {
+            self.inner.on_new_span(attributes, id, context);
+        }
+    }
+
+    fn on_record(&self, span: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        if context.metadata(span).is_some_and(|metadata| self.wants(metadata)) {
+            self.inner.on_record(span, values, context);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        if self.wants(event.metadata()) {
+            self.inner.on_event(event, context);
+        }
+    }
+
+    fn on_enter(&self, id: &Id, context: Context<'_, S>) {
+        if context.metadata(id).is_some_and(|metadata| self.wants(metadata)) {
+            self.inner.on_enter(id, context);
+        }
+    }
+
+    fn on_exit(&self, id: &Id, context: Context<'_, S>) {
+        if context.metadata(id).is_some_and(|metadata| self.wants(metadata)) {
+            self.inner.on_exit(id, context);
+        }
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        if context.metadata(&id).is_some_and(|metadata| self.wants(metadata)) {
+            self.inner.on_close(id, context);
+        }
+    }
+}
+
+/// The collector that the environment names.
+pub(crate) fn collector() -> Option<String> {
+    COLLECTOR.iter().rev().find_map(|name| env::var(name).ok().filter(|value| !value.is_empty()))
+}
+
+fn exporter() -> anyhow::Result<Option<SdkTracerProvider>> {
+    let Some(collector) = collector() else { return Ok(None) };
+    let mut exporter = SpanExporter::builder().with_tonic();
+    if collector.starts_with("https:") {
+        exporter = exporter.with_tls_config(tls()?);
+    }
+    let exporter = exporter
         .build()
         .with_context(|| format!("{} names no collector that can be used", COLLECTOR.join(" or ")))?;
     let resource = Resource::builder().with_service_name("railhost").build();
     Ok(Some(SdkTracerProvider::builder().with_resource(resource).with_batch_exporter(exporter).build()))
+}
+
+/// The system's roots, or the one that the environment names by OpenTelemetry's variables; a client certificate likewise.
+fn tls() -> anyhow::Result<ClientTlsConfig> {
+    let file = |name: &str| -> anyhow::Result<Option<Vec<u8>>> {
+        let Ok(path) = env::var(name) else { return Ok(None) };
+        fs::read(&path).map(Some).with_context(|| format!("{name} is {path}, which cannot be read"))
+    };
+    let mut tls = match file("OTEL_EXPORTER_OTLP_CERTIFICATE")? {
+        Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
+        None => ClientTlsConfig::new().with_enabled_roots(),
+    };
+    let identity = (file("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE")?, file("OTEL_EXPORTER_OTLP_CLIENT_KEY")?);
+    if let (Some(certificate), Some(key)) = identity {
+        tls = tls.identity(Identity::from_pem(certificate, key));
+    }
+    Ok(tls)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use serde_json::Value;
+    use tracing::{debug, error, info, trace, warn};
+
+    use super::*;
+
+    /// What was written, by whichever thread.
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("written").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    const ROUNDS: usize = 1_000;
+
+    /// Two targets, five levels, and whoever asks whether a line would be told without telling it.
+    fn say_everything() {
+        for _ in 0..ROUNDS {
+            let _inside = tracing::info_span!("payment").entered();
+            for level in [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE] {
+                let asked = match level {
+                    Level::ERROR => tracing::enabled!(target: "sqlx::query", Level::ERROR),
+                    Level::WARN => tracing::enabled!(target: "sqlx::query", Level::WARN),
+                    Level::INFO => tracing::enabled!(target: "sqlx::query", Level::INFO),
+                    Level::DEBUG => tracing::enabled!(target: "sqlx::query", Level::DEBUG),
+                    _ => tracing::enabled!(target: "sqlx::query", Level::TRACE),
+                };
+                std::hint::black_box(asked);
+                match level {
+                    Level::ERROR => {
+                        (error!(target: "railhost::relayer", "e"), error!(target: "sqlx::query", "e"))
+                    }
+                    Level::WARN => {
+                        (warn!(target: "railhost::relayer", "w"), warn!(target: "sqlx::query", "w"))
+                    }
+                    Level::INFO => {
+                        (info!(target: "railhost::relayer", "i"), info!(target: "sqlx::query", "i"))
+                    }
+                    Level::DEBUG => {
+                        (debug!(target: "railhost::relayer", "d"), debug!(target: "sqlx::query", "d"))
+                    }
+                    _ => (trace!(target: "railhost::relayer", "t"), trace!(target: "sqlx::query", "t")),
+                };
+            }
+        }
+    }
+
+    #[test]
+    fn no_line_is_lost_and_none_is_told_unasked() {
+        let provider = SdkTracerProvider::builder().build();
+        for (filter, lines_per_round) in [
+            ("off", 0),
+            ("error", 2),
+            ("warn", 4),
+            ("info", 6),
+            ("debug", 8),
+            ("trace", 10),
+            ("info,sqlx=warn", 5),
+            ("warn,railhost::relayer=debug", 6),
+            ("railhost=trace", 5),
+            ("railhost=trace,sqlx=debug", 9),
+            ("error,sqlx=off", 1),
+        ] {
+            for exported in [None, Some(&provider)] {
+                let written = Written::default();
+                let to = written.clone();
+                let told = read(filter).expect("a filter");
+                let subscriber = subscriber(LogFormat::Json, told, exported, move || to.clone());
+                tracing::subscriber::with_default(subscriber, say_everything);
+                let written = written.0.lock().expect("written");
+                let lines = String::from_utf8_lossy(&written);
+                let lines: Vec<Value> =
+                    lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+                assert_eq!(
+                    lines.len(),
+                    ROUNDS * lines_per_round,
+                    "{filter}, exported: {}",
+                    exported.is_some()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_filter_that_cannot_be_read_says_what_is_wanted() {
+        let problem = format!("{:#}", read("railhost=loud").expect_err("no level"));
+        assert!(problem.contains("RAILHOST_LOG") && problem.contains("TARGET=LEVEL"), "{problem}");
+    }
 }

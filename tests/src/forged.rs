@@ -41,3 +41,27 @@ pub fn with(text: String, more: &str) -> String {
     let end = text.rfind(')').expect("a module ends");
     format!("{}\n{more}\n)", &text[..end])
 }
+
+/// Thousands of variables that live across thousands of nested loops: small to write down, endless to compile.
+pub fn nested_loops() -> Vec<u8> {
+    let (variables, loops) = (8_000, 2_000);
+    let each: String =
+        (0..variables).map(|n| format!("local.get {n} i32.const 1 i32.add local.set {n} ")).collect();
+    let function = format!(
+        "(func (local {}) {} {each} {})",
+        "i32 ".repeat(variables),
+        "loop ".repeat(loops),
+        "local.get 0 br_if 0 end ".repeat(loops)
+    );
+    component(as_it_is, |wat| with(wat, &function))
+}
+
+/// Half a million functions that do nothing.
+pub fn empty_functions() -> Vec<u8> {
+    component(as_it_is, |wat| with(wat, &"(func)".repeat(500_000)))
+}
+
+/// Data of 24 MiB.
+pub fn huge_data() -> Vec<u8> {
+    component(as_it_is, |wat| with(wat, &format!("(data \"{}\")", "a".repeat(24 << 20))))
+}

@@ -8,19 +8,22 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use railhost::faults::{self, Guard, LEFT_OUT};
 use railhost::observe::Metrics;
 use railhost::outbox::enqueue::{Ingest, NewPayment};
 use railhost::outbox::operate::{Operator, RailFacts, Reason};
 use railhost::outbox::{Database, Error};
-use railhost::rail::{self, Rails, Sandbox};
+use railhost::rail::{self, Rails, Rules, Sandbox};
 use railhost::relayer::{self, Options};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::{Db, Role, railhost};
+use crate::port::Port;
+use crate::server::scratch;
+use crate::{Db, Role, railhost, railhost_path};
 
 /// A mock rail with short deadlines, and what it answers by amount.
 pub const RAIL: &str = r#"
@@ -84,21 +87,26 @@ impl Host {
         for (name, text) in rails {
             fs::write(folder.path().join(format!("{name}.toml")), text).expect("written");
         }
-        let sandbox =
-            Sandbox::new(&folder.path().join("compiled"), rail::Options::default()).expect("a sandbox");
+        let sandbox = Sandbox::new(&scratch().join("compiled"), railhost_path(), rail::Options::default())
+            .expect("a sandbox");
         let host = Self::over(db.database(), Arc::new(sandbox), folder.path(), options).await;
         Self { _folder: Some(folder), ..host }
     }
 
     /// With the rails of a folder.
+    ///
+    /// All places of a rail are taken from the start, or no test could look at many payments at a time.
     pub async fn over(database: Database, sandbox: Arc<Sandbox>, folder: &Path, options: Options) -> Self {
-        let rails = Rails::load(&sandbox, folder).await.expect("they load");
+        faults::leave_out(Guard::BeginsWithOne);
+        let (events, _) = mpsc::unbounded_channel();
+        let rails = Rails::load(&sandbox, folder, Rules::default(), events).await.expect("they load");
+        let rails = Arc::new(rails);
         let (stop, stopped) = watch::channel(false);
         let metrics = Arc::new(Metrics::new().expect("metrics"));
         let counted = metrics.clone();
         let running =
             tokio::spawn(
-                async move { relayer::run(&database, sandbox, &rails, counted, options, stopped).await },
+                async move { relayer::run(&database, sandbox, rails, counted, options, stopped).await },
             );
         Self { _folder: None, stop, running, metrics }
     }
@@ -129,6 +137,7 @@ impl Host {
 #[derive(Debug)]
 pub struct Process {
     child: Child,
+    pages: Option<Port>,
     heard: Option<thread::JoinHandle<String>>,
     _folder: TempDir,
 }
@@ -146,7 +155,8 @@ impl Process {
         Self::with(db, RAIL, "", &[])
     }
 
-    /// With its own rail, further configuration and environment. What it says is kept where RAILHOST_LOG is set.
+    /// With its own rail, further configuration and environment. What it says is kept where RAILHOST_LOG is set. All places of
+    /// its rail are taken from the start, unless the environment says what is left out.
     pub fn with(db: &Db, rail: &str, config: &str, environment: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir_all(folder.path().join("config/rails")).expect("a folder");
@@ -156,6 +166,7 @@ impl Process {
         let mut child = railhost()
             .current_dir(folder.path())
             .env("DATABASE_URL", db.url())
+            .env(LEFT_OUT, format!("{:?}", Guard::BeginsWithOne))
             .envs(environment.iter().copied())
             .arg("serve")
             .stderr(if heard { Stdio::piped() } else { Stdio::inherit() })
@@ -168,7 +179,21 @@ impl Process {
                 said
             })
         });
-        Self { child, heard, _folder: folder }
+        Self { child, pages: None, heard, _folder: folder }
+    }
+
+    /// With its own rail, and with pages.
+    pub fn serving(db: &Db, rail: &str) -> Self {
+        let pages = Port::reserve();
+        let config = format!("[relayer]\nlisten = \"127.0.0.1:{}\"\n", pages.number);
+        let mut process = Self::with(db, rail, &config, &[]);
+        process.pages = Some(pages);
+        process
+    }
+
+    /// The port of its pages.
+    pub fn pages(&self) -> u16 {
+        self.pages.as_ref().expect("it was started with pages").number
     }
 
     pub fn pid(&self) -> u32 {

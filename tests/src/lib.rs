@@ -10,6 +10,7 @@ pub mod forged;
 pub mod host;
 pub mod mtn_client;
 pub mod play;
+pub mod port;
 pub mod rail;
 mod railhost_binary;
 pub mod reference;
@@ -22,7 +23,7 @@ pub mod world;
 pub mod yard;
 
 pub use db::{Db, Role, sqlstate};
-pub use railhost_binary::railhost;
+pub use railhost_binary::{railhost, railhost_path};
 pub use server::{Pg, scratch_folder};
 
 /// Runs each test on every PostgreSQL that the project supports.

@@ -11,17 +11,19 @@ use railhost::observe::Metrics;
 use railhost::payment::{KeyForm, RailKey};
 use railhost::rail::codes::{Asked, CodeTable, Meaning};
 use railhost::rail::definition::Definition;
-use railhost::rail::{self, Rails, Sandbox};
+use railhost::rail::{self, Rails, Rules, Sandbox};
 use railhost::relayer;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use toml::{Table, Value as Toml};
 use uuid::Uuid;
 
 use crate::host::{Host, enqueue_as, until_all_have_a_verdict};
-use crate::{Db, Pg, Role};
+use crate::server::scratch;
+use crate::{Db, Pg, Role, railhost_path};
 
 /// Pauses that a test can wait for; everything else is as the rail's file has it.
 const QUICK: &str = r#"
@@ -111,7 +113,8 @@ impl Play {
 
         let db = Db::fresh(Pg::V18).await;
         let sandbox = Arc::new(
-            Sandbox::new(&folder.path().join("compiled"), rail::Options::default()).expect("a sandbox"),
+            Sandbox::new(&scratch().join("compiled"), railhost_path(), rail::Options::default())
+                .expect("a sandbox"),
         );
         let host = Host::over(db.database(), sandbox, folder.path(), relayer::Options::default()).await;
         Self { db, simulator, rail, host, callbacks: None, _folder: folder }
@@ -120,8 +123,11 @@ impl Play {
     /// Takes callbacks on a listener, as `serve` does.
     #[must_use]
     pub async fn taking_callbacks(mut self, listener: TcpListener) -> Self {
-        let sandbox = Sandbox::new(&self._folder.path().join("compiled"), rail::Options::default());
-        let rails = Rails::load(&sandbox.expect("a sandbox"), self._folder.path()).await.expect("they load");
+        let sandbox = Sandbox::new(&scratch().join("compiled"), railhost_path(), rail::Options::default());
+        let (events, _) = mpsc::unbounded_channel();
+        let rails =
+            Rails::load(&sandbox.expect("a sandbox"), self._folder.path(), Rules::default(), events).await;
+        let rails = rails.expect("they load");
         let (database, metrics) = (self.db.database(), Arc::new(Metrics::new().expect("metrics")));
         self.callbacks =
             Some(tokio::spawn(async move { callbacks::serve(listener, &database, &rails, metrics).await }));

@@ -3,10 +3,25 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The real binary, built if it is not, with nothing inherited that could configure it.
+/// Where the binary is, for a run that has built everything before.
+const BINARY_BUILT: &str = "RAILHOST_TEST_BINARY";
+
+/// The real binary, with nothing inherited that could configure it.
 pub fn railhost() -> Command {
+    let mut command = Command::new(railhost_path());
+    for variable in ["DATABASE_URL", "RAILHOST_CONFIG", "RAILHOST_LOG"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// Where it is, built if it is not. It also compiles components, for hosts that run inside a test.
+pub fn railhost_path() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    let binary = BINARY.get_or_init(|| {
+    BINARY.get_or_init(|| {
+        if let Some(built) = env::var_os(BINARY_BUILT) {
+            return built.into();
+        }
         let built = Command::new(env!("CARGO"))
             // All binaries of the workspace, as the tests were built: for less, cargo picks other settings for what build
             // scripts share with us, and everything is compiled once more.
@@ -15,12 +30,7 @@ pub fn railhost() -> Command {
             .expect("cargo runs");
         assert!(built.success(), "railhost does not build");
         profile_folder().join("railhost")
-    });
-    let mut command = Command::new(binary);
-    for variable in ["DATABASE_URL", "RAILHOST_CONFIG", "RAILHOST_LOG"] {
-        command.env_remove(variable);
-    }
-    command
+    })
 }
 
 /// `target/<profile>`: a test stands in its folder `deps`, a binary in itself.

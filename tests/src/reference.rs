@@ -12,8 +12,8 @@ mod operate;
 mod state;
 
 pub use state::{
-    ATTEMPTS_MAX, Attempt, Completed, Host, Key, LateAnswer, Lease, Micros, Outbox, Outcome, Participant,
-    Pending, Rail, Receipt, Record, Refusal, Request, SECOND, Words,
+    ATTEMPTS_MAX, Attempt, Completed, Hold, Host, Key, LateAnswer, Lease, Micros, Outbox, Outcome,
+    Participant, Pending, Rail, Receipt, Record, Refusal, Request, SECOND, Words,
 };
 
 impl Outbox {
@@ -194,6 +194,37 @@ impl Outbox {
         true
     }
 
+    /// The lease ends and nothing is used up; a settled row loses its mark.
+    pub fn hold(&mut self, worker: &str, id: Uuid, token: Uuid, delay: i64, error_code: &str) -> bool {
+        let now = self.now;
+        let Some(row) = self.held_row(worker, id, token) else { return false };
+        row.lease = None;
+        row.next_attempt_at = now + delay * SECOND;
+        if !row.unsettled {
+            row.handed_over_at = None;
+        }
+        let rail_type = row.request.rail_type.clone();
+        let (worker, error_code) = (worker.to_owned(), error_code.to_owned());
+        let first = Hold { times: 0, first_at: now, last_at: now, rail_type, worker, error_code };
+        let before = self.holds.get(&id).map_or((0, now), |hold| (hold.times, hold.first_at));
+        self.holds.insert(id, Hold { times: before.0 + 1, first_at: before.1, ..first });
+        true
+    }
+
+    /// A claim whose answer never came: what was leased by that worker under other tokens, and not handed over, goes back.
+    pub fn hand_back(&mut self, worker: &str, known: &[Uuid]) -> BTreeSet<Uuid> {
+        let lost = |row: &Pending| {
+            row.lease.as_ref().is_some_and(|lease| lease.worker == worker && !known.contains(&lease.token))
+                && row.own_mark().is_none()
+        };
+        let ids: BTreeSet<Uuid> =
+            self.pending.iter().filter(|(_, row)| lost(row)).map(|(id, _)| *id).collect();
+        for id in &ids {
+            self.pending.entry(*id).and_modify(|row| row.lease = None);
+        }
+        ids
+    }
+
     pub fn mark_handed_over(&mut self, worker: &str, id: Uuid, token: Uuid) -> Option<Micros> {
         let now = self.now;
         let row = self.held_row(worker, id, token)?;
@@ -256,7 +287,10 @@ impl Outbox {
             return Err(Refusal::Unknown);
         }
         let first = !self.late_answers.contains_key(&(id, token));
-        self.late_answers.entry((id, token)).or_insert(late);
+        // It counts as heard after every finding that did not know of it.
+        let found_at = self.resolutions.get(&id).and_then(|all| all.iter().map(|(_, at)| *at).max());
+        let recorded_at = found_at.map_or(late.recorded_at, |at| late.recorded_at.max(at + 1));
+        self.late_answers.entry((id, token)).or_insert(LateAnswer { recorded_at, ..late });
         Ok(first)
     }
 

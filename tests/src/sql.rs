@@ -317,6 +317,13 @@ impl Hands {
         leases.remove(0)
     }
 
+    /// The lease of the first of that many rows that are due.
+    pub async fn claim_one_of(&mut self, due: i64) -> Leased {
+        let sql = "payment_outbox_pending where lease_token is null and next_attempt_at <= symphony.clock()";
+        assert_eq!(self.count(sql).await, due, "rows that are due");
+        self.claim(1).await.remove(0)
+    }
+
     pub async fn complete(&mut self, lease: &Leased, answer: &Answer) -> Result<(i32, String), sqlx::Error> {
         complete(&mut self.executor, WORKER, lease.outbox_id, lease.lease_token, answer).await
     }
@@ -337,13 +344,16 @@ impl Hands {
             .expect("a repair with good arguments")
     }
 
-    /// An operator's act on a rail or a participant: `pause_rail`, `suspend_participant`, …
+    /// An operator's act on a rail or a participant: `pause_rail`, `suspend_participant`, … The participant may be new.
     pub async fn operate(&mut self, act: &str, target: &str) {
-        run(&mut self.operator, &format!("select symphony.{act}('{target}', 'tester', 'a test')")).await;
+        let unseen = if act == "suspend_participant" { ", true" } else { "" };
+        run(&mut self.operator, &format!("select symphony.{act}('{target}', 'tester', 'a test'{unseen})"))
+            .await;
     }
 
     pub async fn order_strictly(&mut self, participant: &str, strict: bool) {
-        let sql = format!("select symphony.set_strict_order('{participant}', {strict}, 'tester', 'a test')");
+        let sql =
+            format!("select symphony.set_strict_order('{participant}', {strict}, 'tester', 'a test', true)");
         run(&mut self.operator, &sql).await;
     }
 

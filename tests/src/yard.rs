@@ -1,18 +1,23 @@
 //! Where adapters are tried: a sandbox, a folder of rail files, a rail to talk to.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use railhost::payment::{Instruction, Origin};
 use railhost::rail::artifact::Digest;
 use railhost::rail::definition::Definition;
-use railhost::rail::{Attempt, LoadError, Loaded, Options, Sandbox, Task};
+use railhost::rail::{
+    Attempt, CompileLimits, LoadError, LoadEvent, Loaded, Options, Rails, Rules, Sandbox, Task,
+};
 use serde_json::json;
 use tempfile::TempDir;
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 use uuid::Uuid;
 
 use crate::rail::{Asked, Rail, Reply};
+use crate::railhost_path;
 
 /// Secrets that must not show up anywhere.
 pub const API_KEY: &str = "canary-api-key-5f2c";
@@ -45,15 +50,33 @@ pub fn instruction() -> Arc<Instruction> {
     Arc::new(Instruction::read(origin, &payload.to_string(), 1).expect("a good payment"))
 }
 
+/// A file that only its owner may read.
+pub fn write_secret(path: &Path, value: &str) {
+    fs::write(path, value).expect("written");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("changed");
+}
+
 impl Yard {
     /// With a rail that answers every request in the given way.
     pub async fn with(answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+        Self::compiling(CompileLimits::default(), answer).await
+    }
+
+    /// With a rail that pays, and other limits for the compiler.
+    pub async fn compiling_within(limits: CompileLimits) -> Self {
+        Self::compiling(limits, |_| Reply::says(200, "paid")).await
+    }
+
+    async fn compiling(
+        compile: CompileLimits,
+        answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
+        let options = Options { calls_max: 64, compile, ..Options::default() };
         let sandbox =
-            Sandbox::new(&folder.path().join("compiled"), Options { calls_max: 64, ..Options::default() })
-                .expect("a sandbox");
+            Sandbox::new(&folder.path().join("compiled"), railhost_path(), options).expect("a sandbox");
         for (name, value) in [("api-key", API_KEY), ("user", USER), ("password", PASSWORD)] {
-            fs::write(folder.path().join(name), value).expect("written");
+            write_secret(&folder.path().join(name), value);
         }
         Self { sandbox: Arc::new(sandbox), rail: Rail::start(answer).await, folder }
     }
@@ -125,6 +148,27 @@ impl Yard {
             ]
             "#
         )
+    }
+
+    /// Makes a rail of the folder `rails` out of a component and a change to its file.
+    pub fn put_rail(&self, name: &str, component: &[u8], change: impl Fn(String) -> String) {
+        let folder = self.path("rails");
+        fs::create_dir_all(&folder).expect("a folder");
+        let text = change(self.file(component, "timeouts = { call_ms = 5000 }"));
+        let file = format!("{}.wasm", Digest::of(component));
+        fs::copy(self.path(&file), folder.join(&file)).expect("copied");
+        for secret in ["api-key", "user", "password"] {
+            if !folder.join(secret).exists() {
+                fs::copy(self.path(secret), folder.join(secret)).expect("copied");
+            }
+        }
+        fs::write(folder.join(format!("{name}.toml")), text).expect("written");
+    }
+
+    /// Loads the folder `rails`. What becomes of each rail is told to the second of these.
+    pub async fn load_rails(&self, rules: Rules) -> Result<(Rails, UnboundedReceiver<LoadEvent>), LoadError> {
+        let (events, told) = mpsc::unbounded_channel();
+        Ok((Rails::load(&self.sandbox, &self.path("rails"), rules, events).await?, told))
     }
 
     pub async fn load_file(&self, text: &str) -> Result<Loaded, LoadError> {

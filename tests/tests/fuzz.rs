@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use fastrand::Rng;
 use harness::play::rails_folder;
-use harness::railhost;
 use harness::yard::{Yard, guest};
+use harness::{railhost, railhost_path};
 use http::{Request, Response};
 use railhost::outcome::{self, Class, Decision};
 use railhost::payment::{Instruction, Origin};
@@ -138,7 +138,8 @@ fn says_paid(rail: &str, body: &[u8]) -> bool {
 
 async fn damaged_replies(rail: &str) {
     let folder = tempfile::tempdir().expect("a folder");
-    let sandbox = Sandbox::new(&folder.path().join("compiled"), rail::Options::default()).expect("a sandbox");
+    let sandbox = Sandbox::new(&folder.path().join("compiled"), railhost_path(), rail::Options::default())
+        .expect("a sandbox");
     let definition = Definition::load(&rails_folder().join(format!("{rail}.toml"))).expect("a rail's file");
     let stranger = Arc::new(Stranger::default());
     let loaded = Loaded::offline(&sandbox, &definition, stranger.clone()).await.expect("it loads");

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use harness::Role;
+use harness::sql::run;
 use harness::world::wire::Mode;
 use harness::world::{Audit, Plan, Wanted, World};
 use rail_simulators::Name;
@@ -27,8 +28,9 @@ impl Scenario {
     }
 
     fn start(&mut self) {
-        let left_out: Vec<_> = self.left_out.iter().map(|guard| (LEFT_OUT, guard.as_str())).collect();
-        self.world.hosts.iter_mut().for_each(|host| host.start(&left_out));
+        // With all places of the rail from the start: many payments are to meet the same fault.
+        let left_out = format!("{},{:?}", self.left_out.as_deref().unwrap_or_default(), Guard::BeginsWithOne);
+        self.world.hosts.iter_mut().for_each(|host| host.start(&[(LEFT_OUT, &left_out)]));
     }
 
     async fn owe(&mut self, count: usize) {
@@ -110,6 +112,34 @@ async fn an_outcome_that_is_not_written_is_caught() {
     assert!(audit.unresolved > 0, "the rail said yes, and the books do not know: {audit:#?}");
 }
 
+/// The same rail; the database refuses outcomes for a reason that does not pass by itself.
+async fn refused_outcomes(left_out: Option<Guard>) -> Audit {
+    let wanted =
+        Wanted { forgetful: true, can_query: false, ..Wanted::new(Name::Bank, "otherwise: pay slow 400") };
+    let mut scenario = Scenario::build(1, wanted, left_out).await;
+    scenario.start();
+    scenario.owe(20).await;
+    scenario.world.until("payment_outbox_pending where handed_over_at is not null", |rows| rows == 20).await;
+    let complete = "execute on function symphony.complete_outbox_batch(text, uuid[], uuid[], text[], text[], text[], text[], text[], int[], double precision[], text[], boolean[], bytea[])";
+    let mut owner = scenario.world.db.connect(Role::Superuser).await;
+    run(&mut owner, &format!("revoke {complete} from symphony_executor")).await;
+    scenario.faults += 1;
+    scenario.world.until_metric(0, "outcome_writes_failed_total", |failed| failed > 0.0).await;
+    run(&mut owner, &format!("grant {complete} to symphony_executor")).await;
+    if scenario.left_out.is_some() {
+        scenario.world.move_clock(LEASE_SECONDS).await;
+    }
+    scenario.end().await.0
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_place_that_is_free_before_its_outcome_is_durable_is_caught() {
+    let audit = refused_outcomes(None).await;
+    assert_eq!((audit.dispatched, audit.unresolved), (20, 0), "{audit:#?}");
+    let audit = refused_outcomes(Some(Guard::PlaceWaitsForItsOutcome)).await;
+    assert!(audit.unresolved > 0, "the rail said yes, and the books do not know: {audit:#?}");
+}
+
 /// The fence of a completion: the token, its holder and its end.
 const FENCE: &str = " and p.lease_token = w.token and p.claimed_by = p_worker_id
        and p.lease_expires_at > v_now";
@@ -134,7 +164,8 @@ async fn late_writers(fenced: bool) -> (Audit, World) {
     if !fenced {
         take_the_fence_away(&scenario.world).await;
     }
-    scenario.world.hosts[0].start(&[]);
+    let all_places = format!("{:?}", Guard::BeginsWithOne);
+    scenario.world.hosts[0].start(&[(LEFT_OUT, &all_places)]);
     scenario.owe(20).await;
     scenario.world.until("payment_outbox_pending where claimed_by is not null", |rows| rows == 20).await;
     // The requests are under way.
@@ -145,7 +176,7 @@ async fn late_writers(fenced: bool) -> (Audit, World) {
     scenario.world.hosts[0].freeze();
     scenario.faults += 1;
     scenario.world.move_clock(LEASE_SECONDS).await;
-    scenario.world.hosts[1].start(&[]);
+    scenario.world.hosts[1].start(&[(LEFT_OUT, &all_places)]);
     scenario.world.until("payment_outbox_attempts where state = 'ZOMBIE_REQUEUE'", |rows| rows == 20).await;
     // The other one has only just asked: the first writes before it can.
     scenario.world.hosts[1].freeze();

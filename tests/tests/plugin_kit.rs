@@ -2,11 +2,14 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
-use harness::railhost;
 use harness::yard::{Yard, guest};
+use harness::{Db, Pg, Role, forged, railhost, railhost_path};
 use railhost::conformance::{self, Case, Report, Verdict};
+use railhost::payment::is_unsafe;
+use railhost::rail::artifact::Digest;
 use railhost::rail::definition::Definition;
 use railhost::rail::{Options, Sandbox};
 use serde_json::Value;
@@ -25,6 +28,11 @@ const REFUSED: &str = r#"{
   "expect": { "answer": "declined", "code": { "field": "code", "value": "NO_FUNDS" } }
 }"#;
 
+fn sandbox(cache: &Path) -> Sandbox {
+    let options = Options { calls_max: 4, ..Options::default() };
+    Sandbox::new(cache, railhost_path(), options).expect("a sandbox")
+}
+
 async fn report(name: &str) -> Report {
     let yard = Yard::new().await;
     fs::write(yard.path("guest.wasm"), guest(name)).expect("written");
@@ -34,8 +42,7 @@ async fn report(name: &str) -> Report {
     let definition =
         Definition::parse("test", &yard.path(""), &yard.file(&guest(name), "")).expect("a sound file");
     let cases = Case::load_all(&yard.path("exchanges")).expect("sound cases");
-    let sandbox = Sandbox::new(&yard.path("compiled"), Options { calls_max: 4, ..Options::default() })
-        .expect("a sandbox");
+    let sandbox = sandbox(&yard.path("compiled"));
     conformance::run(sandbox, &yard.path("guest.wasm"), Some(definition), cases).await.expect("it loads")
 }
 
@@ -161,9 +168,7 @@ async fn the_adapters_that_come_with_the_host_keep_the_contract_and_are_small() 
             Definition::load(&root.join(format!("config/rails/{name}.toml"))).expect("a sound file");
         let cases = Case::load_all(&root.join(format!("plugins/{name}/exchanges"))).expect("sound cases");
         assert!(cases.len() >= 10);
-        let sandbox =
-            Sandbox::new(&folder.path().join("compiled"), Options { calls_max: 4, ..Options::default() })
-                .expect("a sandbox");
+        let sandbox = sandbox(&folder.path().join("compiled"));
         let report = conformance::run(sandbox, &component, Some(definition), cases).await.expect("it loads");
         assert_eq!(failed(&report), [""; 0], "{name}:\n{report}");
         assert!(
@@ -171,4 +176,98 @@ async fn the_adapters_that_come_with_the_host_keep_the_contract_and_are_small() 
             "{name}:\n{report}"
         );
     }
+}
+
+/// Runs the tool to its end. Answers what it said, and the most memory, in MiB, that it had besides what it maps of files.
+fn watched(arguments: &[&str], folder: &Path) -> (Output, u64) {
+    let mut tool = railhost()
+        .current_dir(folder)
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let (status, mut most) = (format!("/proc/{}/status", tool.id()), 0);
+    while tool.try_wait().expect("its status").is_none() {
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let found = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        let kib = found.and_then(|found| found.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        most = most.max(kib.unwrap_or(0) / 1024);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    (tool.wait_with_output().expect("its output"), most)
+}
+
+#[tokio::test]
+async fn a_component_that_is_endless_to_compile_is_refused_in_one_sentence_and_the_tool_stays_small() {
+    let yard = Yard::new().await;
+    let bomb = forged::nested_loops();
+    fs::write(yard.path("bomb.wasm"), &bomb).expect("written");
+    fs::write(yard.path("rail.toml"), yard.file(&bomb, "")).expect("written");
+    for arguments in
+        [&["plugin", "inspect", "bomb.wasm"][..], &["plugin", "test", "bomb.wasm", "--rail", "rail.toml"][..]]
+    {
+        let (output, most) = watched(arguments, &yard.path(""));
+        let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        assert!(said.concat().contains("compiling it took more than"), "{arguments:?}: {said:?}");
+        assert!(most < 300, "{arguments:?} took {most} MiB");
+    }
+}
+
+#[tokio::test]
+async fn a_hostile_component_cannot_write_to_the_terminal_of_who_inspects_it() {
+    let yard = Yard::new().await;
+    fs::write(yard.path("escapes.wasm"), guest("escapes")).expect("written");
+    fs::write(yard.path("rail.toml"), yard.file(&guest("escapes"), "")).expect("written");
+    fs::create_dir(yard.path("exchanges")).expect("a folder");
+    fs::write(yard.path("exchanges/paid.json"), PAID).expect("written");
+    let test = ["plugin", "test", "escapes.wasm", "--rail", "rail.toml", "--exchanges", "exchanges"];
+    for arguments in [
+        &["plugin", "inspect", "escapes.wasm"][..],
+        &["--json", "plugin", "inspect", "escapes.wasm"][..],
+        &test[..],
+        &[&["--json"][..], &test[..]].concat(),
+    ] {
+        let (output, _) = watched(arguments, &yard.path(""));
+        for said in [output.stdout, output.stderr] {
+            let said = String::from_utf8_lossy(&said).into_owned();
+            let unsafe_ones: Vec<_> = said.chars().filter(|char| is_unsafe(*char) && *char != '\n').collect();
+            assert!(unsafe_ones.is_empty(), "{arguments:?}: {said:?}");
+        }
+    }
+}
+
+#[test]
+fn a_built_in_adapter_is_extracted_where_production_is_not_set_up_yet() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/production.toml");
+    let config = config.to_str().expect("text");
+    let (output, _) = watched(&["--config", config, "plugin", "extract", "mtn"], folder.path());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let digest = Digest::of(&fs::read(folder.path().join("mtn.wasm")).expect("written")).to_string();
+    assert!(String::from_utf8_lossy(&output.stdout).contains(&digest));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_is_revoked_by_its_digest_with_who_and_why() {
+    let db = Db::fresh(Pg::V18).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let digest = Digest::of(b"a bad component");
+    let revoke = |digest: &str| {
+        railhost()
+            .current_dir(folder.path())
+            .env("DATABASE_URL", db.url())
+            .args(["plugin", "revoke", digest, "--by", "ada", "--why", "it altered an amount"])
+            .output()
+            .expect("it runs")
+    };
+    let output = revoke(&digest.to_string());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(revoke("ab").status.code(), Some(64), "not a digest");
+    let mut owner = db.connect(Role::Superuser).await;
+    let revoked: Vec<Vec<u8>> = sqlx::query_scalar("select unnest(revoked) from symphony.stopped()")
+        .fetch_all(&mut owner)
+        .await
+        .expect("the list");
+    assert_eq!(revoked, [digest.as_bytes().to_vec()]);
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use aws_lc_rs::cipher::{AES_256, DecryptionContext, PaddedBlockDecryptingKey, UnboundCipherKey};
 use aws_lc_rs::iv::FixedLength;
 use aws_lc_rs::rsa::{
-    OAEP_SHA256_MGF1SHA256, OaepPrivateDecryptingKey, Pkcs1PrivateDecryptingKey, PrivateDecryptingKey,
+    OAEP_SHA1_MGF1SHA1, OAEP_SHA256_MGF1SHA256, OaepPrivateDecryptingKey, Pkcs1PrivateDecryptingKey,
+    PrivateDecryptingKey,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -25,7 +26,9 @@ pub(crate) const PIN: &str = "4711";
 /// Its public half is `config/rails/simulated/airtel.pub.pem`.
 const PRIVATE_KEY: &str = include_str!("../keys/airtel.pem");
 
-const PATHS: [&str; 2] = ["/standard/v2/disbursements/", "/standard/v3/disbursements/"];
+/// Where payments are posted: version 2 with a slash at the end, version 3 without.
+const V2: &str = "/standard/v2/disbursements/";
+const V3: &str = "/standard/v3/disbursements";
 const SUCCESS: &str = "DP00900001001";
 const MARKETS: [(&str, &str); 8] = [
     ("ZM", "ZMW"),
@@ -43,6 +46,7 @@ const DECIMALS_MAX: usize = 3;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Padding {
     Pkcs1,
+    OaepSha1,
     OaepSha256,
 }
 
@@ -88,15 +92,16 @@ impl Airtel {
     fn open(&self, sealed: &str) -> Option<Vec<u8>> {
         let sealed = BASE64.decode(sealed).ok()?;
         let mut room = vec![0; self.key.key_size_bytes()];
-        let opened = match self.padding {
+        let oaep = match self.padding {
             Padding::Pkcs1 => {
-                Pkcs1PrivateDecryptingKey::new(self.key.clone()).ok()?.decrypt(&sealed, &mut room).ok()?
+                let key = Pkcs1PrivateDecryptingKey::new(self.key.clone()).ok()?;
+                return Some(key.decrypt(&sealed, &mut room).ok()?.to_vec());
             }
-            Padding::OaepSha256 => OaepPrivateDecryptingKey::new(self.key.clone())
-                .ok()?
-                .decrypt(&OAEP_SHA256_MGF1SHA256, &sealed, &mut room, None)
-                .ok()?,
+            Padding::OaepSha1 => &OAEP_SHA1_MGF1SHA1,
+            Padding::OaepSha256 => &OAEP_SHA256_MGF1SHA256,
         };
+        let key = OaepPrivateDecryptingKey::new(self.key.clone()).ok()?;
+        let opened = key.decrypt(oaep, &sealed, &mut room, None).ok()?;
         Some(opened.to_vec())
     }
 
@@ -116,7 +121,7 @@ impl Airtel {
             .map_err(|_| gateway("ROUTER003", "Required params are missing"))?;
         let currency = authorised(asked, tokens)?;
         // Version 2 names the currency again, version 3 the kind of wallet.
-        let fits = match asked.path == PATHS[0] {
+        let fits = match asked.path == V2 {
             true => body.payee.currency.as_ref() == Some(&currency),
             false => matches!(body.payee.wallet_type.as_deref(), Some("NORMAL" | "SALARY")),
         };
@@ -167,15 +172,13 @@ impl Rail for Airtel {
     fn read(&self, asked: &Asked, tokens: &Tokens) -> Result<Ask, Reply> {
         match (&asked.method, asked.path.as_str()) {
             (&Method::POST, "/auth/oauth2/token") => session(asked),
-            (&Method::POST, path) if PATHS.contains(&path) => {
-                Ok(Ask::Pay(Box::new(self.order(asked, tokens)?)))
-            }
+            (&Method::POST, V2 | V3) => Ok(Ask::Pay(Box::new(self.order(asked, tokens)?))),
             (&Method::GET, path) => {
-                let id =
-                    PATHS.iter().find_map(|prefix| path.strip_prefix(prefix)).filter(|id| !id.is_empty());
+                let of_v3 = || path.strip_prefix(V3).and_then(|rest| rest.strip_prefix('/'));
+                let id = path.strip_prefix(V2).or_else(of_v3).filter(|id| !id.is_empty());
                 let Some(id) = id else { return Err(Reply::empty(404)) };
                 authorised(asked, tokens)?;
-                if path.starts_with(PATHS[0]) && asked.query.as_deref() != Some("transactionType=B2C") {
+                if path.starts_with(V2) && asked.query.as_deref() != Some("transactionType=B2C") {
                     return Err(gateway("ROUTER003", "Required params are missing"));
                 }
                 Ok(Ask::Status(id.to_owned()))
@@ -209,6 +212,12 @@ impl Rail for Airtel {
             Says::Failed { variant: None, code } => envelope(code, transaction(order, "TF", None)),
             Says::Failed { variant: Some(variant), code } => match variant.as_str() {
                 "bare" => refusal(200, code, None),
+                "with-numbers" => Reply::json(
+                    200,
+                    &json!({ "data": [], "status": {
+                        "response_code": code, "code": 400, "success": false, "result_code": 521002, "message": "Said by the script.",
+                    } }),
+                ),
                 "by-result" => Reply::json(
                     200,
                     &json!({ "status": { "result_code": code, "code": "400", "success": false, "message": "Said by the script." } }),
@@ -237,9 +246,9 @@ impl Rail for Airtel {
         }
     }
 
-    /// Without a transaction; with the deprecated code alone; in the gateway's envelope.
+    /// Without a transaction; with numbers and an empty list; with the deprecated code alone; in the gateway's envelope.
     fn variants(&self) -> &'static [&'static str] {
-        &["bare", "by-result", "by-gateway"]
+        &["bare", "with-numbers", "by-result", "by-gateway"]
     }
 }
 
@@ -312,12 +321,12 @@ fn envelope(code: &str, transaction: Value) -> Reply {
     )
 }
 
-/// `airtel_money_id` is given with a success only.
+/// The names are given with a success only: what payees and the portal see, and one that is made of our own id.
 fn transaction(order: &Order, status: &str, paid: Option<&str>) -> Value {
     let mut transaction = json!({ "id": order.key, "status": status, "message": "Said by the simulator." });
     if let Some(paid) = paid {
         transaction["reference_id"] = json!(paid);
-        transaction["airtel_money_id"] = json!(format!("disbursement-{paid}"));
+        transaction["airtel_money_id"] = json!(format!("disbursement-SIM-{}", order.key));
     }
     transaction
 }

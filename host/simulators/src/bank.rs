@@ -1,8 +1,7 @@
-//! A bank that takes pain.001.001.09 over HTTP and reports with pain.002.001.11.
+//! A bank that takes pain.001.001.09 over HTTP and reports with pain.002.001.12.
 
 mod structure;
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use chrono::Utc;
@@ -56,12 +55,7 @@ impl Rail for Bank {
             Says::Settled => report(order, Level::Transaction, "ACSC", None),
             Says::Pending(word) => report(order, Level::Transaction, word.as_deref().unwrap_or("ACSP"), None),
             Says::Word(word) => report(order, Level::Transaction, word, None),
-            Says::Failed { variant, code } => match variant.as_deref() {
-                None => report(order, Level::Transaction, "RJCT", Some(("Cd", code))),
-                Some("privately") => report(order, Level::Transaction, "RJCT", Some(("Prtry", code))),
-                Some("as-payment") => report(order, Level::Payment, "RJCT", Some(("Cd", code))),
-                Some(_) => report(order, Level::Group, "RJCT", Some(("Cd", code))),
-            },
+            Says::Failed { variant, code } => failed(order, variant.as_deref(), code),
             Says::Missing => self.not_found(),
         }
     }
@@ -78,9 +72,10 @@ impl Rail for Bank {
         Reply::new(status, "text/plain", code)
     }
 
-    /// With a reason of its own; for the instruction; for the whole group.
+    /// With a reason of its own; for the instruction; for the whole group. And those that are no verdict on the payment: another
+    /// payment's in the same report, beside a duplicate that the group tells of, within a group that is paid.
     fn variants(&self) -> &'static [&'static str] {
-        &["privately", "as-payment", "as-group"]
+        &["privately", "as-payment", "as-group", "of-another", "beside-duplicate", "contradicted"]
     }
 }
 
@@ -131,33 +126,82 @@ enum Level {
     Transaction,
 }
 
-fn report(order: &Order, level: Level, status: &str, reason: Option<(&str, &str)>) -> Reply {
-    let key = &order.key;
-    let reason = reason.map_or_else(String::new, |(kind, code)| {
-        format!("<StsRsnInf><Rsn><{kind}>{code}</{kind}></Rsn><AddtlInf>said by the simulator</AddtlInf></StsRsnInf>")
-    });
+fn report(order: &Order, level: Level, status: &str, why: Option<(&str, &str)>) -> Reply {
+    let why = why.map_or_else(String::new, |(kind, code)| reason(kind, code));
     let at = |wanted: Level, name: &str| match level == wanted {
-        true => format!("<{name}>{status}</{name}>{reason}"),
+        true => told(name, status, &why),
         false => String::new(),
     };
-    let mut body = String::new();
-    let written = write!(
-        body,
-        r#"<?xml version="1.0" encoding="UTF-8"?><Document xmlns="urn:iso:std:iso:20022:tech:xsd:pain.002.001.11"><CstmrPmtStsRpt><GrpHdr><MsgId>STS-{}</MsgId><CreDtTm>{}</CreDtTm></GrpHdr><OrgnlGrpInfAndSts><OrgnlMsgId>{key}</OrgnlMsgId><OrgnlMsgNmId>pain.001.001.09</OrgnlMsgNmId>{}</OrgnlGrpInfAndSts>"#,
-        &key[..key.len().min(24)],
-        Utc::now().format("%Y-%m-%dT%H:%M:%SZ"),
-        at(Level::Group, "GrpSts"),
-    );
-    debug_assert!(written.is_ok(), "a text takes what is written to it");
-    if level != Level::Group {
-        body += &format!(
-            "<OrgnlPmtInfAndSts><OrgnlPmtInfId>{key}</OrgnlPmtInfId>{}<TxInfAndSts><OrgnlInstrId>{key}</OrgnlInstrId><OrgnlEndToEndId>{}</OrgnlEndToEndId>{}<AcctSvcrRef>BANK{}</AcctSvcrRef></TxInfAndSts></OrgnlPmtInfAndSts>",
-            at(Level::Payment, "PmtInfSts"),
-            order.reference,
-            at(Level::Transaction, "TxSts"),
-            &key[..key.len().min(12)],
-        );
+    let block = match level {
+        Level::Group => String::new(),
+        _ => block(
+            &order.key,
+            &order.reference,
+            &at(Level::Payment, "PmtInfSts"),
+            &at(Level::Transaction, "TxSts"),
+        ),
+    };
+    document(order, &at(Level::Group, "GrpSts"), &block)
+}
+
+/// A no in one of its forms; `variants` tells them.
+fn failed(order: &Order, variant: Option<&str>, code: &str) -> Reply {
+    let (key, rejected) = (order.key.as_str(), told("TxSts", "RJCT", &reason("Cd", code)));
+    let ours = |status: &str| block(key, &order.reference, "", status);
+    match variant {
+        None => report(order, Level::Transaction, "RJCT", Some(("Cd", code))),
+        Some("privately") => report(order, Level::Transaction, "RJCT", Some(("Prtry", code))),
+        Some("as-payment") => report(order, Level::Payment, "RJCT", Some(("Cd", code))),
+        Some("of-another") => {
+            let payment = |id: &str, status: &str, why: &str| {
+                let (id, status) = (escaped(id), told("PmtInfSts", status, why));
+                format!("<OrgnlPmtInfAndSts><OrgnlPmtInfId>{id}</OrgnlPmtInfId>{status}</OrgnlPmtInfAndSts>")
+            };
+            let another = payment("another-payment", "RJCT", &reason("Cd", code));
+            document(order, "", &(another + &payment(key, "ACSP", "")))
+        }
+        Some("beside-duplicate") => {
+            document(order, &told("GrpSts", "RJCT", &reason("Cd", "DUPL")), &ours(&rejected))
+        }
+        Some("contradicted") => document(order, &told("GrpSts", "ACSC", ""), &ours(&rejected)),
+        Some(_) => report(order, Level::Group, "RJCT", Some(("Cd", code))),
     }
-    body += "</CstmrPmtStsRpt></Document>";
+}
+
+fn reason(kind: &str, code: &str) -> String {
+    let code = escaped(code);
+    format!(
+        "<StsRsnInf><Rsn><{kind}>{code}</{kind}></Rsn><AddtlInf>said by the simulator</AddtlInf></StsRsnInf>"
+    )
+}
+
+fn told(name: &str, status: &str, reason: &str) -> String {
+    format!("<{name}>{}</{name}>{reason}", escaped(status))
+}
+
+/// What is said of one payment of the message.
+fn block(key: &str, reference: &str, of_payment: &str, of_transaction: &str) -> String {
+    let (own, key, reference) = (beginning(key, 12), escaped(key), escaped(reference));
+    format!(
+        "<OrgnlPmtInfAndSts><OrgnlPmtInfId>{key}</OrgnlPmtInfId>{of_payment}<TxInfAndSts><OrgnlInstrId>{key}</OrgnlInstrId><OrgnlEndToEndId>{reference}</OrgnlEndToEndId>{of_transaction}<AcctSvcrRef>BANK{own}</AcctSvcrRef></TxInfAndSts></OrgnlPmtInfAndSts>"
+    )
+}
+
+fn document(order: &Order, of_group: &str, blocks: &str) -> Reply {
+    let body = format!(
+        r#"<?xml version="1.0" encoding="UTF-8"?><Document xmlns="urn:iso:std:iso:20022:tech:xsd:pain.002.001.12"><CstmrPmtStsRpt><GrpHdr><MsgId>STS-{}</MsgId><CreDtTm>{}</CreDtTm></GrpHdr><OrgnlGrpInfAndSts><OrgnlMsgId>{}</OrgnlMsgId><OrgnlMsgNmId>pain.001.001.09</OrgnlMsgNmId>{of_group}</OrgnlGrpInfAndSts>{blocks}</CstmrPmtStsRpt></Document>"#,
+        beginning(&order.key, 24),
+        Utc::now().format("%Y-%m-%dT%H:%M:%SZ"),
+        escaped(&order.key),
+    );
     Reply::new(200, "application/xml", body)
+}
+
+/// So many characters of a text, as XML.
+fn beginning(text: &str, chars: usize) -> String {
+    escaped(&text.chars().take(chars).collect::<String>())
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -51,6 +51,8 @@ pub struct Options {
     pub padding: Padding,
     /// Airtel refuses what is not signed.
     pub signing: bool,
+    /// Every exchange is kept as it was on the wire, for tests that look at the messages themselves.
+    pub record: bool,
     pub tls: Option<Arc<ServerConfig>>,
 }
 
@@ -66,6 +68,7 @@ impl Options {
             forgetful: false,
             padding: Padding::Pkcs1,
             signing: false,
+            record: false,
             tls: None,
         }
     }
@@ -74,6 +77,14 @@ impl Options {
     pub fn script(self, script: &str) -> Self {
         Self { script: script.to_owned(), ..self }
     }
+}
+
+/// A request and its reply, as texts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    pub request: String,
+    /// None: it was not sent, or not all of it.
+    pub reply: Option<String>,
 }
 
 /// A rail that answers until it is dropped.
@@ -134,5 +145,10 @@ impl Simulator {
     /// All that it knows.
     pub fn entries(&self) -> Vec<Entry> {
         self.world.ledger().entries()
+    }
+
+    /// What was said so far, where [`Options::record`] asks for it.
+    pub fn recorded(&self) -> Vec<Recorded> {
+        self.world.recorded()
     }
 }

@@ -272,6 +272,9 @@ fn moment(text: &str, variants: &[&str]) -> Result<Moment, String> {
     };
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let rest = rest.trim();
+    if rest.contains(char::is_whitespace) {
+        return Err(format!("{text:?} has more than one word behind {word}"));
+    }
     let says = match (word, rest) {
         ("settled", "") => Says::Settled,
         ("missing", "") => Says::Missing,
@@ -383,6 +386,10 @@ mod tests {
                 "line 1: \"9999999999999999999m\" is no time",
             ),
             ("otherwise: then failed-loudly X", "line 1: this rail has no failed-loudly"),
+            (
+                "otherwise: then failed AC04 as-group",
+                "line 1: \"failed AC04 as-group\" has more than one word",
+            ),
             ("otherwise: give up", "line 1: \"give\" is no part"),
             ("otherwise: pay either 0 accept", "line 1: 0 is no weight"),
             ("otherwise: pay truncate soon", "line 1: \"soon\" is no HTTP status"),

@@ -27,7 +27,7 @@ use crate::ledger::{Ledger, Question};
 use crate::rail::{Ask, Asked, Order, Rail, Reply};
 use crate::script::{Plan, Says, Script};
 use crate::tokens::Tokens;
-use crate::{Options, callback, control};
+use crate::{Options, Recorded, callback, control};
 
 const BODY_BYTES_MAX: usize = 1 << 20;
 
@@ -40,6 +40,8 @@ pub(crate) struct World {
     ledger: Mutex<Ledger>,
     seed: String,
     forgetful: bool,
+    /// None: nothing is kept of what was said.
+    recorded: Option<Mutex<Vec<Recorded>>>,
 }
 
 /// What is done instead of replying, or with the reply.
@@ -59,6 +61,7 @@ impl World {
             ledger: Mutex::default(),
             seed: options.seed.clone(),
             forgetful: options.forgetful,
+            recorded: options.record.then(Mutex::default),
             rail,
         })
     }
@@ -75,6 +78,18 @@ impl World {
 
     pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn recorded(&self) -> Vec<Recorded> {
+        let recorded = self.recorded.as_ref().map(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner));
+        recorded.map(|kept| kept.clone()).unwrap_or_default()
+    }
+
+    fn record(&self, asked: &Asked, reply: &Reply, manner: &Manner) {
+        let Some(recorded) = &self.recorded else { return };
+        let reply = matches!(manner, Manner::Whole).then(|| reply.body.clone());
+        let request = String::from_utf8_lossy(&asked.body).into_owned();
+        recorded.lock().unwrap_or_else(PoisonError::into_inner).push(Recorded { request, reply });
     }
 
     async fn answer(self: &Arc<Self>, asked: &Asked) -> (Reply, Manner) {
@@ -236,7 +251,11 @@ async fn exchange(
     };
     let (reply, manner) = match control::answer(world, &asked) {
         Some(reply) => (reply, Manner::Whole),
-        None => world.answer(&asked).await,
+        None => {
+            let (reply, manner) = world.answer(&asked).await;
+            world.record(&asked, &reply, &manner);
+            (reply, manner)
+        }
     };
     match manner {
         Manner::Whole => Ok(written(&reply, whole(reply.body.clone()))),

@@ -3,23 +3,37 @@ use std::process::ExitCode;
 
 use clap::Args;
 use railhost::outbox::enqueue::{Ingest, NewPayment};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::BadArgument;
-use super::import::Import;
+use super::accept::Acceptance;
+use super::import::{Format, Import};
+use super::print::{out, out_json};
 use super::session::Session;
+use super::sums::Sums;
+use super::{BadArgument, Refused, strict_json};
 
 /// One payment by its parts, or --file for many.
 #[derive(Debug, Args)]
 pub(super) struct Enqueue {
-    /// A .csv or .jsonl file. CSV needs the columns instruction_id, participant_id and rail_type; idempotency_key is the
-    /// instruction_id where it is missing; a column payload holds JSON, or else every further column becomes a field of
-    /// the payload. JSON lines have the same fields, with payload as an object.
+    /// A .csv or .jsonl file, or - for standard input. CSV needs the columns instruction_id, participant_id and rail_type;
+    /// idempotency_key is the instruction_id where it is missing; a column payload holds JSON, or else every further column
+    /// becomes a field of the payload. JSON lines have the same fields, with payload as an object. Cells are taken as
+    /// written. Running it again is always safe: a line that was accepted before is recognised.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["instruction", "participant", "rail", "payload", "key"])]
     file: Option<PathBuf>,
+    /// How the file is written; by the end of its name where it is not given.
+    #[arg(long, requires = "file")]
+    format: Option<Format>,
     /// How many lines travel in one transaction.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u16).range(1..=10_000), requires = "file")]
     batch: u16,
+    /// Only check: accept nothing, and say what would be accepted.
+    #[arg(long)]
+    dry_run: bool,
+    /// Accept without the checks of the rails' adapters, for machines that do not have them. Names and money are checked
+    /// nevertheless; what an adapter would have refused fails later, with its key used up.
+    #[arg(long)]
+    unchecked: bool,
     #[arg(long, required_unless_present = "file")]
     instruction: Option<String>,
     #[arg(long, required_unless_present = "file")]
@@ -37,7 +51,16 @@ pub(super) struct Enqueue {
 impl Enqueue {
     pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
         match self.file {
-            Some(file) => Import::new(file, self.batch.into()).run(session).await,
+            Some(file) => {
+                let import = Import {
+                    file,
+                    format: self.format,
+                    batch_rows: self.batch.into(),
+                    dry_run: self.dry_run,
+                    unchecked: self.unchecked,
+                };
+                import.run(session).await
+            }
             None => one(self, session).await,
         }
     }
@@ -47,24 +70,50 @@ async fn one(arguments: Enqueue, session: &Session) -> anyhow::Result<ExitCode> 
     let instruction_id = arguments.instruction.unwrap_or_default();
     let rail_type = arguments.rail.unwrap_or_default();
     session.know_rail(&rail_type)?;
-    let payload: Value = serde_json::from_str(&arguments.payload.unwrap_or_default())
-        .map_err(|error| BadArgument(format!("--payload is no JSON: {error}")))?;
     let payment = NewPayment {
         idempotency_key: arguments.key.unwrap_or_else(|| instruction_id.clone()),
         instruction_id,
         participant_id: arguments.participant.unwrap_or_default(),
         rail_type,
-        payload: payload.into(),
+        payload: payload(&arguments.payload.unwrap_or_default())?.into(),
     };
-    let accepted = Ingest::new(session.database(), 1).enqueue(&payment).await?;
+    if let Some(violation) = payment.violations().first() {
+        return Err(BadArgument(violation.to_string()).into());
+    }
+    let sound = Acceptance::new(session, arguments.unchecked).check(payment).await?.map_err(Refused)?;
+    if arguments.dry_run {
+        let mut sums = Sums::default();
+        sums.add(&sound.payment.rail_type, Some(&sound.money));
+        match session.json {
+            true => {
+                out_json(&json!({ "dry_run": true, "acceptable": 1, "refused": [], "sums": sums.told() }))?
+            }
+            false => out(&format!(
+                "The payment of {} {} would be accepted. Nothing was; whether its key is known was not looked up.\n",
+                sound.money.amount(),
+                sound.money.currency()
+            ))?,
+        };
+        return Ok(ExitCode::SUCCESS);
+    }
+    let accepted = Ingest::new(session.database(), 1).enqueue(&sound.payment).await?;
     if session.json {
-        println!("{}", json!(accepted));
+        out_json(&accepted)?;
     } else {
         let how = if accepted.replayed { "was accepted before" } else { "is accepted" };
-        println!(
-            "Payment {} {how}: number {} of {}, {}.",
-            accepted.outbox_id, accepted.sequence_id, payment.participant_id, accepted.state
-        );
+        out(&format!(
+            "Payment {} {how}: number {} of {}, {}.\n",
+            accepted.outbox_id, accepted.sequence_id, sound.payment.participant_id, accepted.state
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The value of an argument --payload.
+pub(super) fn payload(text: &str) -> Result<serde_json::Value, BadArgument> {
+    let read = strict_json::read(text).map_err(|problem| BadArgument(format!("--payload: {problem}")))?;
+    match read.is_object() {
+        true => Ok(read),
+        false => Err(BadArgument("--payload: expected a JSON object".to_owned())),
+    }
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use railhost::rail::LoadError;
 use railhost::{embedded, outbox};
 
+use super::print::complain;
 use crate::config;
 
 /// Wrong arguments or configuration.
@@ -24,8 +25,12 @@ pub(crate) fn refused_some() -> ExitCode {
     DATA.into()
 }
 
-pub(crate) fn not_found() -> ExitCode {
-    NOT_FOUND.into()
+pub(crate) fn usage_code() -> ExitCode {
+    USAGE.into()
+}
+
+pub(crate) fn unavailable() -> ExitCode {
+    UNAVAILABLE.into()
 }
 
 pub(crate) fn disproved() -> ExitCode {
@@ -41,9 +46,15 @@ pub(crate) fn usage(problem: &clap::Error) -> ExitCode {
 
 /// Prints the error as one sentence and picks the code.
 pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
-    eprintln!("railhost: {error:#}");
+    complain(&format!("railhost: {error:#}"));
     if error.is::<config::Error>() || error.is::<LoadError>() || error.is::<super::BadArgument>() {
         return USAGE.into();
+    }
+    if error.is::<super::Refused>() {
+        return DATA.into();
+    }
+    if error.is::<super::Missing>() {
+        return NOT_FOUND.into();
     }
     if error.is::<embedded::Error>() {
         return UNAVAILABLE.into();

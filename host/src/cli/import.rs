@@ -1,42 +1,65 @@
-//! A file of payments: read line by line, sent in batches, refused lines named by number while the others go in.
+//! A file of payments: read line by line, checked, sent in batches; refused lines are named by number while the others go in.
 //!
-//! Running it again is always safe, for every line has its key. A note beside the file says how far an interrupted run
-//! came, so that a long file goes on from there; a file that has changed since begins again.
+//! Nothing is noted beside the file. Running it again is always safe, for every line has its key: what was accepted before is
+//! recognised, and what was refused is refused and named again.
 
+mod csv;
 mod lines;
-mod progress;
+mod physical;
+mod source;
 
-use std::fs::File;
-use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
-use railhost::outbox::enqueue::{Ingest, NewPayment};
+use railhost::outbox;
+use railhost::outbox::enqueue::{Accepted, Ingest, NewPayment};
 use serde::Serialize;
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
+use super::accept::Acceptance;
 use super::exit;
+use super::print::{out, out_json, say};
 use super::session::Session;
-use lines::{Line, Lines};
-use progress::Progress;
+use super::sums::Sums;
+use lines::Line;
+use source::Source;
 
 #[derive(Debug)]
 pub(super) struct Import {
-    file: PathBuf,
-    batch_rows: usize,
+    /// `-` is standard input.
+    pub file: PathBuf,
+    pub format: Option<Format>,
+    pub batch_rows: usize,
+    pub dry_run: bool,
+    pub unchecked: bool,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// A header and a payment a line, RFC 4180.
+    Csv,
+    /// A JSON object a line.
+    #[value(alias = "ndjson")]
+    Jsonl,
+}
+
+/// A PostgreSQL that restarts, or fails over, is back by then.
+const WAIT_MAX: Duration = Duration::from_secs(120);
+const PAUSE_FIRST: Duration = Duration::from_millis(250);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
 /// What became of the lines.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default)]
 struct Tally {
+    /// Or acceptable, in a dry run.
     accepted: u64,
     replayed: u64,
     refused: Vec<Refused>,
-    /// Lines that an earlier, interrupted run had done.
-    skipped: u64,
+    sums: Sums,
 }
 
 #[derive(Debug, Serialize)]
@@ -45,115 +68,142 @@ struct Refused {
     why: String,
 }
 
+/// One run over a file.
+struct Run<'a> {
+    file: &'a Path,
+    ingest: Ingest,
+    acceptance: Acceptance<'a>,
+    dry_run: bool,
+    tally: Tally,
+    bar: ProgressBar,
+}
+
 impl Import {
-    pub(super) fn new(file: PathBuf, batch_rows: usize) -> Self {
-        Self { file, batch_rows }
-    }
-
     pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
-        let shown = self.file.display();
-        let sha256 = digest(&self.file).with_context(|| format!("cannot read {shown}"))?;
-        let mut progress = Progress::load(&self.file, &sha256);
-        let mut lines = Lines::open(&self.file)?;
-        let ingest = Ingest::new(session.database(), 1);
-        let bar = bar(self.file.metadata()?.len());
-        let mut tally = Tally::default();
-        let mut batch: Vec<(u64, NewPayment)> = Vec::with_capacity(self.batch_rows);
-        let mut records = 0;
-        loop {
-            let next = lines.next();
-            if let Some(line) = &next {
-                records += 1;
-                if records <= progress.records_done {
-                    tally.skipped += 1;
-                    continue;
+        let source = Source::open(&self.file, self.format)?;
+        let bar = bar(source.bytes());
+        let mut chunks = source.read(self.batch_rows)?;
+        let mut run = Run {
+            file: &self.file,
+            ingest: Ingest::new(session.database(), 1),
+            acceptance: Acceptance::new(session, self.unchecked),
+            dry_run: self.dry_run,
+            tally: Tally::default(),
+            bar,
+        };
+        let unfinished = || format!("{} is not finished; run the same command again", self.file.display());
+        while let Some(chunk) = chunks.recv().await {
+            let chunk = chunk.with_context(|| format!("cannot read {}", self.file.display()))?;
+            run.take(chunk.lines).await.with_context(unfinished)?;
+            run.bar.set_position(chunk.bytes_read);
+        }
+        run.bar.finish_and_clear();
+        run.tally.report(session, self.dry_run)
+    }
+}
+
+impl Run<'_> {
+    async fn take(&mut self, lines: Vec<Line>) -> anyhow::Result<()> {
+        let mut numbers = Vec::with_capacity(lines.len());
+        let mut payments = Vec::with_capacity(lines.len());
+        for line in lines {
+            match line.payment {
+                Ok(payment) => {
+                    numbers.push(line.number);
+                    payments.push(payment);
                 }
-                take(line, session, &mut batch, &mut tally);
-            }
-            if batch.len() >= self.batch_rows || next.is_none() {
-                let done = send(&ingest, &mut batch, &mut tally).await;
-                done.with_context(|| {
-                    format!("{shown} is not finished; run the same command again to go on")
-                })?;
-                progress.records_done = records;
-                progress.save()?;
-                bar.set_position(lines.bytes_read());
-            }
-            if next.is_none() {
-                break;
+                Err(why) => self.refuse(line.number, why),
             }
         }
-        bar.finish_and_clear();
-        progress.remove()?;
-        report(session, &self.file, tally)
+        let mut sound_numbers = Vec::with_capacity(numbers.len());
+        let mut sound = Vec::with_capacity(numbers.len());
+        for (number, checked) in numbers.into_iter().zip(self.acceptance.check_all(payments).await?) {
+            match checked {
+                Ok(checked) => {
+                    if self.dry_run {
+                        self.tally.accepted += 1;
+                        self.tally.sums.add(&checked.payment.rail_type, Some(&checked.money));
+                    }
+                    sound_numbers.push(number);
+                    sound.push(checked.payment);
+                }
+                Err(why) => self.refuse(number, why),
+            }
+        }
+        if self.dry_run || sound.is_empty() {
+            return Ok(());
+        }
+        for (number, answer) in sound_numbers.into_iter().zip(self.send(&sound).await?) {
+            match answer {
+                Ok(accepted) if accepted.replayed => self.tally.replayed += 1,
+                Ok(_) => self.tally.accepted += 1,
+                Err(error) => self.refuse(number, error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a batch. While PostgreSQL is away the same batch is sent again: whatever of it was accepted is recognised.
+    async fn send(
+        &self,
+        payments: &[NewPayment],
+    ) -> Result<Vec<Result<Accepted, outbox::Error>>, outbox::Error> {
+        let began = Instant::now();
+        let mut pause = PAUSE_FIRST;
+        loop {
+            let error = match self.ingest.enqueue_batch(payments).await {
+                Err(error @ (outbox::Error::Unreachable(_) | outbox::Error::Conflict(_))) => error,
+                answered => return answered,
+            };
+            if began.elapsed() + pause > WAIT_MAX {
+                return Err(error);
+            }
+            if pause == PAUSE_FIRST {
+                let seconds = WAIT_MAX.as_secs();
+                self.bar.suspend(|| say(&format!("{error}; waiting up to {seconds} s for PostgreSQL.")));
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Says so at once: whoever interrupts the run knows what was met so far.
+    fn refuse(&mut self, line: u64, why: String) {
+        self.bar.suspend(|| say(&format!("{}:{line}: {}", self.file.display(), why.replace('\n', " "))));
+        self.tally.refused.push(Refused { line, why });
     }
 }
 
-fn take(line: &Line, session: &Session, batch: &mut Vec<(u64, NewPayment)>, tally: &mut Tally) {
-    let judged = match &line.payment {
-        Ok(payment) => {
-            session.know_rail(&payment.rail_type).map(|()| payment.clone()).map_err(|error| error.to_string())
-        }
-        Err(why) => Err(why.clone()),
+impl Tally {
+    fn report(mut self, session: &Session, dry_run: bool) -> anyhow::Result<ExitCode> {
+        self.refused.sort_by_key(|refused| refused.line);
+        let refused = self.refused.len();
+        match (session.json, dry_run) {
+            (true, true) => out_json(&json!({
+                "dry_run": true, "acceptable": self.accepted, "refused": self.refused, "sums": self.sums.told()
+            }))?,
+            (true, false) => out_json(&json!({
+                "accepted": self.accepted, "replayed": self.replayed, "refused": self.refused
+            }))?,
+            (false, true) => out(&format!(
+                "Dry run: {} payment(s) would be accepted, {refused} line(s) refused. Nothing was accepted; whether keys are known was not looked up.\n{}",
+                self.accepted,
+                self.sums.table()
+            ))?,
+            (false, false) => out(&format!(
+                "{} payment(s) accepted, {} known already, {refused} line(s) refused.\n",
+                self.accepted, self.replayed
+            ))?,
+        };
+        Ok(if self.refused.is_empty() { ExitCode::SUCCESS } else { exit::refused_some() })
+    }
+}
+
+fn bar(bytes: Option<u64>) -> ProgressBar {
+    let (bar, template) = match bytes {
+        Some(bytes) => (ProgressBar::new(bytes), "{wide_bar} {bytes} of {total_bytes}, {eta} left"),
+        None => (ProgressBar::no_length(), "{bytes} read, {elapsed}"),
     };
-    match judged {
-        Ok(payment) => batch.push((line.number, payment)),
-        Err(why) => tally.refused.push(Refused { line: line.number, why }),
-    }
-}
-
-async fn send(ingest: &Ingest, batch: &mut Vec<(u64, NewPayment)>, tally: &mut Tally) -> anyhow::Result<()> {
-    let (numbers, payments): (Vec<u64>, Vec<NewPayment>) = batch.drain(..).unzip();
-    if payments.is_empty() {
-        return Ok(());
-    }
-    for (line, answer) in numbers.into_iter().zip(ingest.enqueue_batch(&payments).await?) {
-        match answer {
-            Ok(accepted) if accepted.replayed => tally.replayed += 1,
-            Ok(_) => tally.accepted += 1,
-            Err(error) => tally.refused.push(Refused { line, why: error.to_string() }),
-        }
-    }
-    Ok(())
-}
-
-fn report(session: &Session, file: &std::path::Path, mut tally: Tally) -> anyhow::Result<ExitCode> {
-    tally.refused.sort_by_key(|refused| refused.line);
-    if session.json {
-        println!("{}", json!(tally));
-    } else {
-        for refused in &tally.refused {
-            eprintln!("{}:{}: {}", file.display(), refused.line, refused.why);
-        }
-        if tally.skipped > 0 {
-            println!("{} line(s) had been done by an earlier run.", tally.skipped);
-        }
-        println!(
-            "{} payment(s) accepted, {} known already, {} line(s) refused.",
-            tally.accepted,
-            tally.replayed,
-            tally.refused.len()
-        );
-    }
-    Ok(if tally.refused.is_empty() { ExitCode::SUCCESS } else { exit::refused_some() })
-}
-
-fn digest(file: &std::path::Path) -> io::Result<String> {
-    let mut digest = Sha256::new();
-    let mut file = File::open(file)?;
-    let mut chunk = [0; 1 << 16];
-    loop {
-        let count = io::Read::read(&mut file, &mut chunk)?;
-        if count == 0 {
-            break;
-        }
-        digest.update(&chunk[..count]);
-    }
-    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-fn bar(bytes: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{wide_bar} {bytes} of {total_bytes}, {eta} left")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(bytes).with_style(style)
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    bar.with_style(style)
 }

@@ -1,11 +1,18 @@
 //! The command line: what a person or a script asks, one file per kind of question.
 
+mod accept;
+mod adapters;
 mod bench;
+mod bulk;
 mod check;
+mod choose;
 mod demo;
+mod documents;
 mod enqueue;
+mod examples;
 pub(crate) mod exit;
 mod import;
+mod list;
 mod operate;
 mod plugin;
 mod print;
@@ -14,7 +21,10 @@ mod serve;
 mod session;
 mod settle;
 mod show;
+mod shown;
 mod simulate;
+mod strict_json;
+mod sums;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -30,7 +40,7 @@ use session::Session;
 ///
 /// Without a configured database every command takes --dev: a private, real PostgreSQL in the project's own folder.
 #[derive(Debug, Parser)]
-#[command(name = "railhost", version, after_help = EXAMPLES)]
+#[command(name = "railhost", version, after_help = examples::ALL)]
 pub(crate) struct Arguments {
     /// The configuration file; rails are read from the folder `rails` beside it.
     #[arg(long, global = true, env = "RAILHOST_CONFIG", value_name = "FILE")]
@@ -58,59 +68,80 @@ impl Arguments {
     }
 }
 
-const EXAMPLES: &str = "Examples:
-  railhost demo                                   see payments move through a PostgreSQL of its own
-  railhost --dev serve                            carry them to their rails
-  railhost --dev enqueue --file payments.csv      accept a file of payments, again if need be
-  railhost --dev status                           what waits, what is leased, what is parked
-  railhost --dev timeline 0198c5a2-...            where is this payment?
-  railhost --dev pause mock --by ada --why 'float is low'
-  railhost --dev resolve 0198c5a2-... --money-moved no --evidence 'statement of 3 May' --by ada --why 'asked the rail'
-
-Exit codes: 0 done, 3 gaps found, 64 wrong arguments or configuration, 65 some lines refused,
-66 no such payment, 69 PostgreSQL not available or not migrated, 77 refused as things stand, 1 anything else.";
-
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Show payments moving through a private PostgreSQL, and what to try next.
+    #[command(after_help = examples::DEMO)]
     Demo(demo::Demo),
     /// Carry payments to their rails, until told to stop.
+    #[command(after_help = examples::SERVE)]
     Serve(serve::Serve),
     /// Bring the database's schema up to date and tell it what the rails' files say.
+    #[command(after_help = examples::MIGRATE)]
     Migrate,
     /// Accept one payment, or a CSV or JSON-lines file of them.
+    #[command(after_help = examples::ENQUEUE)]
     Enqueue(enqueue::Enqueue),
+    /// Take back payments of which nothing can have left.
+    #[command(after_help = examples::CANCEL)]
+    Cancel(settle::Cancel),
     /// The queue per rail and in total, and what needs a person.
-    Status,
+    #[command(after_help = examples::STATUS)]
+    Status(show::Status),
+    /// Payments by rail, participant, state, code and time.
+    #[command(after_help = examples::LIST)]
+    List(list::List),
+    /// Payments by any of their ids, by payee or by amount.
+    #[command(after_help = examples::FIND)]
+    Find(list::Find),
     /// Everything that happened to one payment.
+    #[command(after_help = examples::TIMELINE)]
     Timeline(show::Timeline),
     /// Prove that no number of any stream is missing.
+    #[command(after_help = examples::GAPS)]
     Gaps(show::Gaps),
     /// Stop new disbursements on a rail; what may have left is still asked about.
+    #[command(after_help = examples::PAUSE)]
     Pause(operate::Rail),
     /// End a pause.
+    #[command(after_help = examples::RESUME)]
     Resume(operate::Rail),
     /// Refuse a participant's new payments and hold back its waiting ones.
-    Suspend(operate::Participant),
+    #[command(after_help = examples::SUSPEND)]
+    Suspend(operate::Suspend),
     /// End a suspension.
-    Reinstate(operate::Participant),
+    #[command(after_help = examples::REINSTATE)]
+    Reinstate(operate::Reinstate),
     /// Dispatch a participant's payments one after the other, or side by side.
+    #[command(after_help = examples::ORDER)]
     Order(operate::Order),
     /// Put a new payment in the place of one that failed without moving money.
+    #[command(after_help = examples::REISSUE)]
     Reissue(settle::Reissue),
     /// Record what was found out about a payment whose outcome the rail left open.
+    #[command(after_help = examples::RESOLVE)]
     Resolve(settle::Resolve),
     /// Create months of history ahead; export, detach and drop the ones past their time.
+    #[command(after_help = examples::RETENTION)]
     Retention(retention::Run),
     /// Check configuration, adapters, database and schema without changing anything and without calling a rail.
+    #[command(after_help = examples::CHECK)]
     Check,
     /// Play a rail on loopback, as badly as the real one, with a ledger of what it paid.
+    #[command(after_help = examples::SIMULATE)]
     Simulate(simulate::Simulate),
     /// Measure this host, its rivals and the limit side by side on a throwaway PostgreSQL.
+    #[command(after_help = examples::BENCH)]
     Bench(bench::Bench),
     /// Write, inspect, test and sign rail adapters.
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples::PLUGIN)]
     Plugin(plugin::Plugin),
+    /// Print what a shell needs to complete commands.
+    #[command(after_help = examples::COMPLETIONS)]
+    Completions(documents::Completions),
+    /// Print the manual page, or write one for each command.
+    #[command(after_help = examples::MAN)]
+    Man(documents::Man),
 }
 
 /// Who acts, and why; kept with the act for ever.
@@ -129,28 +160,51 @@ struct Signature {
 #[error("{0}")]
 pub(crate) struct BadArgument(String);
 
+impl BadArgument {
+    pub(crate) fn new(problem: String) -> Self {
+        Self(problem)
+    }
+}
+
+/// What was named is not there.
+#[derive(Debug, ThisError)]
+#[error("{0}")]
+pub(crate) struct Missing(String);
+
+/// A payment that breaks its rail's rules, with all that is wrong with it.
+#[derive(Debug, ThisError)]
+#[error("refused: {0}")]
+pub(crate) struct Refused(String);
+
 const CONFIG_DEFAULT: &str = "config/development.toml";
 
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let asked_for = arguments.config.is_some();
     let file = arguments.config.unwrap_or_else(|| CONFIG_DEFAULT.into());
-    if let Command::Simulate(simulate) = arguments.command {
-        return simulate.run().await;
-    }
-    if let Command::Bench(bench) = arguments.command {
-        return bench.run().await;
-    }
-    let config = Config::load(&file, asked_for)?;
-    if let Command::Plugin(plugin) = arguments.command {
-        return plugin.run(&config, arguments.json).await;
-    }
-    let dev = arguments.dev || matches!(arguments.command, Command::Demo(_));
+    let command = match arguments.command {
+        Command::Simulate(simulate) => return simulate.run().await,
+        Command::Bench(bench) => return bench.run().await,
+        Command::Completions(completions) => return completions.run(),
+        Command::Man(man) => return man.run(),
+        other => other,
+    };
+    let load = || Ok(Config::load(&file, asked_for)?);
+    let command = match command {
+        Command::Plugin(plugin) if !plugin.needs_database() => return plugin.run(load, arguments.json).await,
+        other => other,
+    };
+    let config = load()?;
+    let dev = arguments.dev || matches!(command, Command::Demo(_));
     let session = Session::open(config, dev, arguments.json).await?;
-    let answer = match arguments.command {
+    let ends_with_interrupt = matches!(&command, Command::Status(status) if status.watch);
+    let answer = match command {
         Command::Serve(serve) => serve.run(&session).await,
         other => tokio::select! {
             answer = session.answer(other) => answer,
-            _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+            _ = tokio::signal::ctrl_c() => match ends_with_interrupt {
+                true => Ok(ExitCode::SUCCESS),
+                false => Err(anyhow::anyhow!("interrupted")),
+            },
         },
     };
     session.close().await?;
@@ -163,20 +217,72 @@ impl Session {
             Command::Demo(demo) => demo.run(self).await,
             Command::Migrate => self.migrate().await,
             Command::Enqueue(enqueue) => enqueue.run(self).await,
-            Command::Status => show::status(self).await,
+            Command::Cancel(cancel) => cancel.run(self).await,
+            Command::Status(status) => status.run(self).await,
+            Command::List(list) => list.run(self).await,
+            Command::Find(find) => find.run(self).await,
             Command::Timeline(timeline) => timeline.run(self).await,
             Command::Gaps(gaps) => gaps.run(self).await,
             Command::Pause(rail) => rail.pause(self).await,
             Command::Resume(rail) => rail.resume(self).await,
-            Command::Suspend(participant) => participant.suspend(self).await,
-            Command::Reinstate(participant) => participant.reinstate(self).await,
+            Command::Suspend(suspend) => suspend.run(self).await,
+            Command::Reinstate(reinstate) => reinstate.run(self).await,
             Command::Order(order) => order.run(self).await,
             Command::Reissue(reissue) => reissue.run(self).await,
             Command::Resolve(resolve) => resolve.run(self).await,
             Command::Retention(retention) => retention.run(self).await,
             Command::Check => check::run(self).await,
-            Command::Bench(_) | Command::Plugin(_) | Command::Serve(_) | Command::Simulate(_) => {
-                unreachable!("it was answered before")
+            Command::Plugin(plugin) => plugin.run_on(self).await,
+            Command::Bench(_)
+            | Command::Completions(_)
+            | Command::Man(_)
+            | Command::Serve(_)
+            | Command::Simulate(_) => unreachable!("it was answered before"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// The words of a line as a shell makes them; what follows a wide gap is a remark.
+    fn words(line: &str) -> Vec<String> {
+        let mut words = vec![String::new()];
+        let mut quoted = false;
+        let mut chars = line.trim().chars().peekable();
+        while let Some(char) = chars.next() {
+            match char {
+                '\'' => quoted = !quoted,
+                ' ' if !quoted && chars.peek() == Some(&' ') => break,
+                ' ' if !quoted => words.push(String::new()),
+                other => words.last_mut().expect("there is a word").push(other),
+            }
+        }
+        words
+    }
+
+    fn examples(command: &clap::Command) -> Vec<String> {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        help.lines().filter(|line| line.starts_with("  railhost ")).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_command_has_examples_and_each_is_understood() {
+        let all = Arguments::command();
+        all.clone().debug_assert();
+        let mut lines = examples(&all);
+        for command in all.get_subcommands() {
+            let own = examples(command);
+            assert!(!own.is_empty(), "{} has no example", command.get_name());
+            assert!(own.iter().all(|line| line.contains(command.get_name())), "{own:?}");
+            lines.extend(own);
+        }
+        for line in lines {
+            if let Err(problem) = Arguments::try_parse_from(words(&line)) {
+                panic!("{line}: {problem}");
             }
         }
     }

@@ -5,8 +5,9 @@ use indicatif::ProgressBar;
 use railhost::outbox::operate::{Operator, Reason};
 use serde_json::json;
 
-use super::Signature;
+use super::print::{out, out_json};
 use super::session::Session;
+use super::{Missing, Signature};
 
 #[derive(Debug, Args)]
 pub(super) struct Rail {
@@ -18,34 +19,52 @@ pub(super) struct Rail {
 
 impl Rail {
     pub(super) async fn pause(self, session: &Session) -> anyhow::Result<ExitCode> {
-        session.know_rail(&self.rail)?;
+        known(session, &self.rail)?;
         Operator::new(session.database()).pause_rail(&self.rail, &self.signature.into()).await?;
         done(session, "paused", &self.rail, 0)
     }
 
     pub(super) async fn resume(self, session: &Session) -> anyhow::Result<ExitCode> {
-        session.know_rail(&self.rail)?;
+        known(session, &self.rail)?;
         Operator::new(session.database()).resume_rail(&self.rail, &self.signature.into()).await?;
         done(session, "resumed", &self.rail, 0)
     }
 }
 
+/// A rail that no file describes is most likely misspelt.
+fn known(session: &Session, rail: &str) -> Result<(), Missing> {
+    session.know_rail(rail).map_err(|error| Missing(error.to_string()))
+}
+
 #[derive(Debug, Args)]
-pub(super) struct Participant {
+pub(super) struct Suspend {
+    /// The participant's id.
+    participant: String,
+    /// Also if it never had a payment. Otherwise that is refused: most likely the id is misspelt.
+    #[arg(long)]
+    unseen: bool,
+    #[command(flatten)]
+    signature: Signature,
+}
+
+impl Suspend {
+    pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
+        let operator = Operator::new(session.database()).also_unseen(self.unseen);
+        operator.suspend_participant(&self.participant, &self.signature.into()).await?;
+        done(session, "suspended", &self.participant, move_parked(&operator).await?)
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Reinstate {
     /// The participant's id.
     participant: String,
     #[command(flatten)]
     signature: Signature,
 }
 
-impl Participant {
-    pub(super) async fn suspend(self, session: &Session) -> anyhow::Result<ExitCode> {
-        let operator = Operator::new(session.database());
-        operator.suspend_participant(&self.participant, &self.signature.into()).await?;
-        done(session, "suspended", &self.participant, move_parked(&operator).await?)
-    }
-
-    pub(super) async fn reinstate(self, session: &Session) -> anyhow::Result<ExitCode> {
+impl Reinstate {
+    pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
         let operator = Operator::new(session.database());
         operator.reinstate_participant(&self.participant, &self.signature.into()).await?;
         done(session, "reinstated", &self.participant, move_parked(&operator).await?)
@@ -57,6 +76,9 @@ pub(super) struct Order {
     /// The participant's id.
     participant: String,
     order: Kind,
+    /// Also if it never had a payment.
+    #[arg(long)]
+    unseen: bool,
     #[command(flatten)]
     signature: Signature,
 }
@@ -71,7 +93,7 @@ enum Kind {
 
 impl Order {
     pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
-        let operator = Operator::new(session.database());
+        let operator = Operator::new(session.database()).also_unseen(self.unseen);
         let strict = self.order == Kind::Strict;
         operator.order_strictly(&self.participant, strict, &self.signature.into()).await?;
         let act = if strict { "ordered strictly" } else { "dispatched in parallel" };
@@ -97,11 +119,11 @@ async fn move_parked(operator: &Operator) -> anyhow::Result<i64> {
 
 fn done(session: &Session, act: &str, target: &str, moved: i64) -> anyhow::Result<ExitCode> {
     if session.json {
-        println!("{}", json!({ "act": act, "target": target, "payments_moved": moved }));
+        out_json(&json!({ "act": act, "target": target, "payments_moved": moved }))?;
     } else if moved > 0 {
-        println!("{target} is {act}; {moved} waiting payment(s) moved.");
+        out(&format!("{target} is {act}; {moved} waiting payment(s) moved.\n"))?;
     } else {
-        println!("{target} is {act}.");
+        out(&format!("{target} is {act}.\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,12 +1,87 @@
-//! Text for people. Scripts get JSON from the commands themselves.
+//! Text for people, and JSON for scripts. Nothing that is written here contains a control character.
+
+use std::fmt::Write as _;
+use std::io::{self, ErrorKind, Write};
+
+use chrono::{SecondsFormat, Utc};
+use railhost::payment::{is_unsafe, plain};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::telemetry;
 
 /// A remark on what is going on, out of the way of the answer.
 pub(super) fn say(remark: &str) {
-    eprintln!("{remark}");
+    remark_on("INFO", remark);
+}
+
+/// What went wrong.
+pub(super) fn complain(problem: &str) {
+    remark_on("ERROR", problem);
+}
+
+fn remark_on(level: &str, remark: &str) {
+    let line = match telemetry::speaks_json() {
+        // As log lines are written.
+        true => {
+            let at = Utc::now().to_rfc3339_opts(SecondsFormat::Micros, true);
+            escaped(
+                &json!({ "timestamp": at, "level": level, "message": remark, "target": "railhost" })
+                    .to_string(),
+            )
+        }
+        false => plain_lines(remark),
+    };
+    // Nobody reads it: that is no reason to fail.
+    writeln!(io::stderr().lock(), "{line}").ok();
+}
+
+/// The answer, on standard output. False if its reader is gone, as `head` goes after its lines.
+pub(super) fn out(text: &str) -> io::Result<bool> {
+    write_out(plain_lines(text).as_bytes())
+}
+
+/// The answer as JSON, on a line of its own.
+pub(super) fn out_json(answer: &impl Serialize) -> io::Result<bool> {
+    write_out((json_text(answer)? + "\n").as_bytes())
+}
+
+/// JSON that can be shown as it is.
+pub(super) fn json_text(answer: &impl Serialize) -> io::Result<String> {
+    Ok(escaped(&serde_json::to_string(answer)?))
+}
+
+/// Bytes that are safe by themselves.
+pub(super) fn write_out(bytes: &[u8]) -> io::Result<bool> {
+    let mut output = io::stdout().lock();
+    match output.write_all(bytes).and_then(|()| output.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn plain_lines(text: &str) -> String {
+    let lines: Vec<_> = text.split('\n').map(plain).collect();
+    lines.join("\n")
+}
+
+/// JSON that means the same and contains no unsafe character.
+fn escaped(json: &str) -> String {
+    let mut safe = String::with_capacity(json.len());
+    for char in json.chars() {
+        match is_unsafe(char) {
+            // All of them have four hexadecimal digits.
+            true => write!(safe, "\\u{:04x}", u32::from(char)).unwrap_or_default(),
+            false => safe.push(char),
+        }
+    }
+    safe
 }
 
 /// Columns under their headings; numbers to the right.
 pub(super) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<_>> = rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()).collect();
     let width = |column: usize| {
         rows.iter()
             .map(|row| row[column].chars().count())
@@ -33,8 +108,8 @@ pub(super) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
         padded.join("  ").trim_end().to_owned() + "\n"
     };
     let mut text = line(&mut headings.iter().copied());
-    for row in rows {
-        text += &line(&mut row.iter().map(String::as_str));
+    for row in &rows {
+        text += &line(&mut row.iter().map(|cell| &**cell));
     }
     text
 }
@@ -61,5 +136,19 @@ mod tests {
             &[vec!["mtn".into(), "7".into()], vec!["airtel".into(), "12".into()]],
         );
         assert_eq!(text, "rail    pending\nmtn           7\nairtel       12\n");
+    }
+
+    #[test]
+    fn a_cell_cannot_break_its_table_or_speak_to_the_terminal() {
+        let text = table(&["payee"], &[vec!["a\nb\u{1b}[2J".into()]]);
+        assert_eq!(text, "payee\na\u{fffd}b\u{fffd}[2J\n");
+    }
+
+    #[test]
+    fn json_keeps_its_meaning_and_loses_its_control_characters() {
+        let answer = serde_json::json!({ "said": "\u{1b}[2J\u{202e}\u{9b}" });
+        let text = escaped(&answer.to_string());
+        assert!(!text.contains(is_unsafe), "{text}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).expect("JSON"), answer);
     }
 }

@@ -1,6 +1,7 @@
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{self, Path, PathBuf};
 use std::pin::pin;
 use std::process::ExitCode;
 
@@ -12,15 +13,17 @@ use railhost::outbox::retain::{Month, Retention};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::print::{say, table};
+use super::print::{out, out_json, say, table};
 use super::session::Session;
+use crate::config::Config;
 
 #[derive(Debug, Args)]
 pub(super) struct Run {
     /// Only show the months and what keeps each of them.
     #[arg(long)]
     dry_run: bool,
-    /// Where the exports go; retention.export_folder of the configuration where it is not given.
+    /// Where the exports go; retention.export_folder of the configuration where it is not given, which is relative to the
+    /// configuration file. Only their owner may read them.
     #[arg(long, value_name = "FOLDER")]
     export: Option<PathBuf>,
 }
@@ -28,7 +31,7 @@ pub(super) struct Run {
 impl Run {
     pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
         let settings = &session.config.retention;
-        let folder = self.export.as_ref().unwrap_or(&settings.export_folder);
+        let folder = self.folder(&session.config)?;
         let retention = Retention::new(session.database(), settings.attempts_days);
         let mut made = 0;
         let mut retired = Vec::new();
@@ -36,54 +39,73 @@ impl Run {
             made = retention.create_ahead(settings.months_ahead).await?;
             for month in retention.months().await? {
                 if month.obstacle.is_none() {
-                    retire(&retention, &month, folder).await.with_context(|| month.partition_name.clone())?;
+                    retire(&retention, &month, &folder)
+                        .await
+                        .with_context(|| month.partition_name.clone())?;
                     retired.push(month.partition_name);
                 }
             }
         }
         let months = retention.months().await?;
+        let days_left = retention.days_left().await?;
         if session.json {
-            println!("{}", json!({ "months_made": made, "retired": retired, "months": months }));
+            out_json(&json!({
+                "months_made": made, "retired": retired, "export_folder": folder, "days_left": days_left, "months": months
+            }))?;
         } else {
-            println!("{made} month(s) made ahead, {} retired. What is kept:", retired.len());
-            print!(
-                "{}",
+            out(&format!(
+                "{made} month(s) made ahead, {} retired; new payments have a place for {days_left:.0} days. Exports go to {}. What is kept:\n{}",
+                retired.len(),
+                folder.display(),
                 table(
                     &["month", "from", "until", "why it stays"],
                     &months.iter().map(row).collect::<Vec<_>>()
                 )
-            );
+            ))?;
         }
         Ok(ExitCode::SUCCESS)
     }
+
+    /// Absolute: the same exports go to the same place wherever the command runs.
+    fn folder(&self, config: &Config) -> io::Result<PathBuf> {
+        match &self.export {
+            Some(folder) => path::absolute(folder),
+            None => {
+                let beside = config.file.parent().unwrap_or(Path::new(""));
+                path::absolute(beside.join(&config.retention.export_folder))
+            }
+        }
+    }
 }
 
-/// In the only order that loses nothing: out to a file, verdicts to the permanent record, then away. Each step notes
-/// that it is done, so that an interrupted run takes up where it was.
+/// In the only order that loses nothing: out to a file, verdicts to the permanent record, then away. A run that was
+/// interrupted exports again: since then the month may have got another row.
 async fn retire(retention: &Retention, month: &Month, folder: &Path) -> anyhow::Result<()> {
-    if month.exported_at.is_none() {
-        export(retention, month, folder).await?;
-    }
-    let progress = bar(&format!("{}: copying verdicts", month.partition_name));
     if month.detached_at.is_none() {
+        export(retention, month, folder).await?;
+        let progress = bar(&format!("{}: copying verdicts", month.partition_name));
         loop {
             match retention.copy_verdicts(month).await? {
                 0 => break,
                 rows => progress.inc(u64::from(rows.unsigned_abs())),
             }
         }
+        progress.finish_and_clear();
     }
-    progress.finish_and_clear();
     retention.detach_and_drop(month).await?;
     Ok(())
 }
 
 async fn export(retention: &Retention, month: &Month, folder: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .with_context(|| format!("cannot make {}", folder.display()))?;
     let path = folder.join(format!("{}.jsonl", month.partition_name));
     let partial = path.with_extension("jsonl.partial");
     let mut file = BufWriter::new(
-        File::create(&partial).with_context(|| format!("cannot write {}", partial.display()))?,
+        private_file(&partial).with_context(|| format!("cannot write {}", partial.display()))?,
     );
     let mut digest = Sha256::new();
     let mut rows = 0_i64;
@@ -105,6 +127,15 @@ async fn export(retention: &Retention, month: &Month, folder: &Path) -> anyhow::
     retention.note_export(month, rows, &sha256).await?;
     say(&format!("{} rows exported to {} (SHA-256 {sha256}).", rows, path.display()));
     Ok(())
+}
+
+/// A new file that only its owner may read: payments are in it.
+fn private_file(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 fn bar(what: &str) -> ProgressBar {

@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use railhost::embedded::{Options, Server};
-use railhost::outbox::operate::{Operator, Reason};
+use railhost::outbox::operate::Reason;
 use railhost::outbox::{Database, migrate};
 use serde_json::json;
 
@@ -93,12 +93,9 @@ impl Session {
 
     async fn bring_up_to_date(&self) -> anyhow::Result<migrate::Migrated> {
         let migrated = migrate::run(&self.database).await?;
-        let operator = Operator::new(&self.database);
         let reason =
             Reason { by: "railhost migrate".to_owned(), why: "the rail's configuration file".to_owned() };
-        for rail in self.config.rail_facts() {
-            operator.configure_rail(&rail, &reason).await?;
-        }
+        migrate::tell_of_rails(&self.database, &self.config.rail_facts(), &reason).await?;
         Ok(migrated)
     }
 }

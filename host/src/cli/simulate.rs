@@ -48,6 +48,7 @@ pub(super) struct Simulate {
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum PaddingName {
     Pkcs1,
+    OaepSha1,
     OaepSha256,
 }
 
@@ -69,6 +70,7 @@ impl Simulate {
             forgetful: self.forgetful,
             padding: match self.padding {
                 PaddingName::Pkcs1 => Padding::Pkcs1,
+                PaddingName::OaepSha1 => Padding::OaepSha1,
                 PaddingName::OaepSha256 => Padding::OaepSha256,
             },
             signing: self.signing,

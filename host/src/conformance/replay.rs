@@ -5,6 +5,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 
 use super::case::Reply;
+use crate::payment::plain;
 use crate::rail::{Script, Scripted};
 
 /// How the rail is played in one call.
@@ -57,7 +58,8 @@ impl Replay {
 fn shown(request: &Request<Bytes>) -> String {
     let headers: Vec<_> = request.headers().keys().map(|name| name.as_str()).collect();
     let body = String::from_utf8_lossy(request.body());
-    format!("{} {} ({}) {body}", request.method(), request.uri(), headers.join(", "))
+    // The adapter's words, shown on a terminal.
+    plain(&format!("{} {} ({}) {body}", request.method(), request.uri(), headers.join(", "))).into_owned()
 }
 
 impl Script for Replay {

@@ -6,7 +6,7 @@ use super::case::{Case, Operation, Said};
 use super::replay::{Fault, Play};
 use super::{Bench, Report};
 use crate::rail::egress::Class;
-use crate::rail::{Answer, Attempt, Heard, Task};
+use crate::rail::{Answer, Attempt, Heard, Rule, Task};
 
 /// In the order in which they are tried.
 pub(super) const NAMES: [&str; 11] = [
@@ -75,11 +75,15 @@ impl Watch {
         self.calls += 1;
         self.took.push(attempt.took);
         self.money_calls += usize::from(attempt.witness.money().is_some());
-        // Money where there should be none is a rule of its own.
-        for why in attempt.witness.denied.iter().filter(|why| !why.contains("moves money, which")) {
-            let found =
-                if why.contains("is no endpoint") { &mut self.strange_hosts } else { &mut self.denied };
-            found.get_or_insert_with(|| (format!("{}: the gate refused: {why}", case.name), exchange(bench)));
+        for denied in &attempt.witness.denied {
+            let found = match denied.rule {
+                Rule::Endpoint => &mut self.strange_hosts,
+                // Another rule tells of it.
+                Rule::MoneyElsewhere => continue,
+                _ => &mut self.denied,
+            };
+            let refused = || (format!("{}: the gate refused: {}", case.name, denied.why), exchange(bench));
+            found.get_or_insert_with(refused);
         }
         if let Heard::Failed(error) = &attempt.heard {
             self.excesses.push(format!("{}: {error}", case.name));
@@ -210,8 +214,10 @@ async fn no_money_elsewhere(bench: &Bench, report: &mut Report, watch: &mut Watc
         for task in [Task::Validate, Task::Query] {
             tried += 1;
             let attempt = watch.call(bench, case, task, Play::as_recorded(&case.replies)).await;
-            if let Some(why) = attempt.witness.denied.iter().find(|why| why.contains("moves money, which")) {
-                return report.failed(NO_MONEY_ELSEWHERE, format!("{}: {why}", case.name), exchange(bench));
+            let elsewhere = attempt.witness.denied.iter().find(|denied| denied.rule == Rule::MoneyElsewhere);
+            if let Some(denied) = elsewhere {
+                let problem = format!("{}: {}", case.name, denied.why);
+                return report.failed(NO_MONEY_ELSEWHERE, problem, exchange(bench));
             }
         }
     }
@@ -233,7 +239,8 @@ async fn exact_amounts(bench: &Bench, report: &mut Report, watch: &mut Watch) {
             (Heard::Invalid(_), None) => refused += 1,
             (_, Some(_)) if attempt.witness.denied.is_empty() => sent += 1,
             (heard, _) => {
-                let seen = attempt.witness.denied.first().cloned().unwrap_or_else(|| format!("{heard:?}"));
+                let denied = attempt.witness.denied.first();
+                let seen = denied.map_or_else(|| format!("{heard:?}"), |denied| denied.why.clone());
                 return report.failed(
                     EXACT_AMOUNTS,
                     format!("{amount} was neither sent nor refused: {seen}"),

@@ -3,14 +3,15 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus::{
-    Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry, TextEncoder,
+    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, Registry, TextEncoder,
 };
 
 use crate::callbacks::Hint;
 use crate::outbox::lease::Repaired;
 use crate::outbox::read::QueueCount;
-use crate::rail::CallError;
+use crate::outbox::unconfirmed_commits;
+use crate::rail::{CallError, Rule};
 
 /// All that a host counts. Label values come from configuration and from closed lists, never from a guest or a rail.
 #[derive(Debug)]
@@ -27,6 +28,17 @@ pub struct Metrics {
     pub late_answers: IntCounter,
     pub clock_moved_back: IntCounter,
     pub terminal_guard_hits: IntCounter,
+    pub writes_failed: IntCounter,
+    pub writes_waiting: IntGauge,
+    pub handed_back: IntCounter,
+    pub held: IntCounter,
+    pub unused: IntCounter,
+    pub differing_hosts: IntGauge,
+    pub history_days_left: Gauge,
+    unconfirmed_commits: IntGauge,
+    denied: IntCounterVec,
+    stopped: IntCounterVec,
+    certificate_expires: GaugeVec,
     pub retry_depth: Histogram,
     pub zombie_recovery_seconds: Histogram,
     rate_limited: IntCounterVec,
@@ -83,6 +95,51 @@ impl Metrics {
             )?,
             terminal_guard_hits: in_registry
                 .counter("terminal_guard_hits_total", "Second verdicts that the last guard refused.")?,
+            writes_failed: in_registry.counter(
+                "outcome_writes_failed_total",
+                "Writes of outcomes that the database did not take.",
+            )?,
+            writes_waiting: in_registry.gauge(
+                "outcome_writes_waiting",
+                "Batches that cannot be written now; the host takes nothing new meanwhile.",
+            )?,
+            handed_back: in_registry.counter(
+                "claims_handed_back_total",
+                "Payments of claims whose answer never came, handed back.",
+            )?,
+            unused: in_registry
+                .counter("leases_unused_total", "Leases that went back before anything was sent.")?,
+            held: in_registry
+                .counter("payments_held_total", "Payments that met a rail which cannot pay now.")?,
+            differing_hosts: in_registry.gauge(
+                "hosts_differing",
+                "Rails that another live host runs with another component or file.",
+            )?,
+            history_days_left: in_registry.seconds(
+                "history_days_left",
+                "Days until the last month of the history that exists is over.",
+            )?,
+            unconfirmed_commits: in_registry.gauge(
+                "unconfirmed_commits_total",
+                "Commits that PostgreSQL answered with a warning: a standby may not have them.",
+            )?,
+            stopped: in_registry.counters(
+                "rails_stopped_total",
+                "Rails that this host had paused until a person resumes them.",
+                &["rail"],
+            )?,
+            denied: in_registry.counters(
+                "egress_denied_total",
+                "Requests of adapters that were kept from leaving.",
+                &["rail", "rule"],
+            )?,
+            certificate_expires: in_registry.add(GaugeVec::new(
+                Opts::new(
+                    "rail_certificate_expires_seconds",
+                    "When a certificate of a rail ends, in seconds since 1970.",
+                ),
+                &["rail", "certificate"],
+            )?)?,
             retry_depth: in_registry.histogram(
                 "retry_depth",
                 "Attempts of a payment at its verdict.",
@@ -150,6 +207,10 @@ impl Metrics {
         for kind in ["deadline", "trap"] {
             self.traps.with_label_values(&[rail, kind]);
         }
+        for rule in Rule::ALL {
+            self.denied.with_label_values(&[rail, rule.as_str()]);
+        }
+        self.stopped.with_label_values(&[rail]);
         self.attempts_pending.with_label_values(&[rail]);
         self.dispatch_latency_ms.with_label_values(&[rail]);
         self.call_seconds.with_label_values(&[rail]);
@@ -161,6 +222,7 @@ impl Metrics {
 
     /// In the format that Prometheus reads.
     pub fn text(&self) -> prometheus::Result<String> {
+        self.unconfirmed_commits.set(i64::try_from(unconfirmed_commits()).unwrap_or(i64::MAX));
         TextEncoder::new().encode_to_string(&self.registry.gather())
     }
 
@@ -217,6 +279,18 @@ impl Metrics {
             true => rail,
             false => "(other)",
         }
+    }
+
+    pub(crate) fn denied(&self, rail: &str, rule: &str) {
+        self.denied.with_label_values(&[rail, rule]).inc();
+    }
+
+    pub(crate) fn stopped(&self, rail: &str) {
+        self.stopped.with_label_values(&[rail]).inc();
+    }
+
+    pub fn certificate(&self, rail: &str, certificate: &str, expires_unix_seconds: i64) {
+        self.certificate_expires.with_label_values(&[rail, certificate]).set(expires_unix_seconds as f64);
     }
 
     pub(crate) fn rate_limited(&self, rail: &str) {

@@ -12,9 +12,9 @@ use tokio::time::timeout;
 
 use super::Metrics;
 use crate::listen::{self, Page};
+use crate::outbox::Error;
 use crate::outbox::lease::Executor;
 use crate::outbox::read::Reader;
-use crate::outbox::{Database, Error, migrate};
 
 /// A database that has not answered by then is not ready.
 const READY_WITHIN: Duration = Duration::from_secs(2);
@@ -25,7 +25,9 @@ const QUEUE_COUNTED_SHARE: u32 = 20;
 /// What the pages look at.
 #[derive(Debug, Clone)]
 pub struct Health {
-    pub database: Database,
+    pub reader: Reader,
+    /// Leases with a login of its own, which may be wrong by itself.
+    pub executor: Executor,
     pub metrics: Arc<Metrics>,
     /// True from when the host was told to stop: it takes nothing new.
     pub draining: watch::Receiver<bool>,
@@ -50,9 +52,13 @@ async fn answer(health: &Health, path: &str) -> Response<Page> {
         },
         "/healthz" => (StatusCode::OK, "alive\n".to_owned()),
         "/readyz" if draining => (StatusCode::SERVICE_UNAVAILABLE, "draining\n".to_owned()),
-        "/readyz" => match timeout(READY_WITHIN, ready(&health.database)).await {
+        "/readyz" if health.metrics.writes_waiting.get() > 0 => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("{} batches of outcomes cannot be written\n", health.metrics.writes_waiting.get()),
+        ),
+        "/readyz" => match timeout(READY_WITHIN, ready(health)).await {
             Ok(Ok(())) => (StatusCode::OK, "ready\n".to_owned()),
-            Ok(Err(error)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
+            Ok(Err(error)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", told(&error))),
             Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the database does not answer\n".to_owned()),
         },
         _ => (StatusCode::NOT_FOUND, "there are /metrics, /healthz and /readyz\n".to_owned()),
@@ -63,17 +69,26 @@ async fn answer(health: &Health, path: &str) -> Response<Page> {
     response
 }
 
-/// The schema is looked at by the owner; who leases has a login of its own, which may be wrong by itself.
-async fn ready(database: &Database) -> Result<(), Error> {
-    migrate::verify(database).await?;
-    Executor::new(database, "readyz", 1).next_due_at(&[]).await.map(drop)
+/// Where the database is and who logs in is for the log, not for whoever finds this page.
+fn told(error: &Error) -> String {
+    match error {
+        Error::Unreachable(_) => "the database cannot be reached".to_owned(),
+        Error::Denied(_) => "the database does not let this host in".to_owned(),
+        Error::Schema(what) => what.clone(),
+        _ => "the database answers with an error".to_owned(),
+    }
+}
+
+/// On connections that are open already: a probe costs the database two statements.
+async fn ready(health: &Health) -> Result<(), Error> {
+    health.reader.verify_schema().await?;
+    health.executor.next_due_at(&[]).await.map(drop)
 }
 
 async fn count_queue(health: &Health) -> Infallible {
-    let reader = Reader::new(&health.database);
     loop {
         let started = Instant::now();
-        match reader.queue().await {
+        match health.reader.queue().await {
             Ok(counts) => health.metrics.queue(&counts),
             Err(error) => {
                 health.metrics.queue_counts_failed.inc();

@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use super::Error;
 use super::lease::{Executor, Held};
+use crate::payment::plain;
 
 /// What a holder may say of its attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -105,8 +106,8 @@ struct Answer {
     refusal_detail: Option<String>,
 }
 
-const SHORT_TEXT_CHARS_MAX: usize = 256;
-const MESSAGE_CHARS_MAX: usize = 2000;
+pub(super) const SHORT_TEXT_CHARS_MAX: usize = 256;
+pub(super) const MESSAGE_CHARS_MAX: usize = 2000;
 
 impl Executor {
     /// Ends one lease.
@@ -218,14 +219,18 @@ fn column<'c, T>(
     parts.iter().any(Option::is_some).then_some(parts)
 }
 
-/// PostgreSQL's text holds no NUL, and a guest's message must not fill the history.
-fn clean(text: &Option<String>, chars_max: usize) -> Option<Cow<'_, str>> {
-    let text = text.as_deref()?;
+/// What a guest or a rail says is shown to people one day: no control characters, and not more than a history can bear.
+pub(super) fn clean(text: &Option<String>, chars_max: usize) -> Option<Cow<'_, str>> {
+    text.as_deref().map(|text| clean_text(text, chars_max))
+}
+
+pub(super) fn clean_text(text: &str, chars_max: usize) -> Cow<'_, str> {
+    let text = plain(text);
     // No more bytes than that are no more characters either.
-    Some(match text.len() <= chars_max && !text.contains('\0') {
-        true => text.into(),
-        false => text.chars().filter(|&c| c != '\0').take(chars_max).collect(),
-    })
+    match text.len() <= chars_max {
+        true => text,
+        false => text.chars().take(chars_max).collect(),
+    }
 }
 
 #[cfg(test)]
@@ -233,8 +238,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_of_a_guest_loses_its_nuls_and_its_surplus() {
-        assert_eq!(clean(&Some("a\0b\0c".to_owned()), 2).as_deref(), Some("ab"));
+    fn text_of_a_guest_loses_its_control_characters_and_its_surplus() {
+        assert_eq!(clean_text("a\0b\u{1b}[31mc", 3), "a\u{fffd}b");
         assert_eq!(clean(&Some("äöü".to_owned()), 3).as_deref(), Some("äöü"));
         assert_eq!(clean(&None, 2), None);
     }

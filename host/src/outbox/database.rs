@@ -1,17 +1,22 @@
 use std::fmt;
 use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use sqlx::Connection;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::{ConnectOptions, Connection, PgConnection};
 
 use super::Error;
-use super::pool::Pool;
+use super::pool::{Patience, Place, Pool};
 
-/// What a host asks is answered in milliseconds, or the server is gone.
+/// What a host asks is answered in milliseconds. Where it is not, the server is asked to cancel it, and is gone if it does not.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+const CANCELLED_WITHIN: Duration = Duration::from_secs(5);
+/// The server ends by itself what waits for longer, before anybody has to ask. A commit that waits for a standby it does not end.
+const STATEMENT_TIMEOUT_MS: &str = "15000";
 
 const TRUSTED_IDLE: Duration = Duration::from_millis(500);
+const ACQUIRED_WITHIN: Duration = Duration::from_secs(10);
 
 /// The logins of the outbox; each may do one kind of thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +34,21 @@ pub enum Role {
 }
 
 impl Role {
-    fn name(self) -> Option<&'static str> {
+    /// All but the owner.
+    const RUNTIME: [Self; 4] = [Self::Ingest, Self::Executor, Self::Operator, Self::Readonly];
+
+    /// Of the configuration.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Ingest => "database.logins.ingest",
+            Self::Executor => "database.logins.executor",
+            Self::Operator => "database.logins.operator",
+            Self::Readonly => "database.logins.readonly",
+            Self::Owner => "database.url",
+        }
+    }
+
+    pub(super) fn name(self) -> Option<&'static str> {
         match self {
             Self::Ingest => Some("symphony_ingest"),
             Self::Executor => Some("symphony_executor"),
@@ -43,19 +62,20 @@ impl Role {
 /// Where the outbox lives, and how each role gets in.
 #[derive(Clone)]
 pub struct Database {
-    base: PgConnectOptions,
+    /// The owner's way in; a host that only serves has none where every role has a login.
+    base: Option<PgConnectOptions>,
     logins: Vec<(Role, PgConnectOptions)>,
     /// The logins, not the base, go through a pooler in transaction mode.
     behind_pooler: bool,
+    /// Past the pooler, for the doorbell.
+    listener: Option<PgConnectOptions>,
+    canceller: Arc<OnceLock<PgPool>>,
 }
 
 /// Passwords are among it.
 impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Database")
-            .field("host", &self.base.get_host())
-            .field("database", &self.base.get_database())
-            .finish_non_exhaustive()
+        f.debug_struct("Database").field("place", &self.place(Role::Owner)).finish_non_exhaustive()
     }
 }
 
@@ -63,7 +83,18 @@ impl Database {
     /// One login for everything, which takes on each role after connecting: for development, and wherever one login is
     /// a member of the roles.
     pub fn new(base: PgConnectOptions) -> Self {
-        Self { base, logins: Vec::new(), behind_pooler: false }
+        Self { base: Some(base), ..Self::without_owner() }
+    }
+
+    /// Without the owner's login: migrations and retention are refused, and each role needs a login of its own.
+    pub fn without_owner() -> Self {
+        Self {
+            base: None,
+            logins: Vec::new(),
+            behind_pooler: false,
+            listener: None,
+            canceller: Arc::default(),
+        }
     }
 
     pub fn from_url(url: &str) -> Result<Self, Error> {
@@ -80,18 +111,33 @@ impl Database {
         self
     }
 
-    /// The roles' logins lead to a pooler in transaction mode, such as PgBouncer; the base leads to PostgreSQL itself and is
-    /// used for what needs a session: the doorbell, migrations.
+    /// The roles' logins lead to a pooler in transaction mode, such as PgBouncer; the doorbell, which needs a session, goes to
+    /// PostgreSQL itself: by the executor's login `listener`, or else by the owner's.
     #[must_use]
-    pub fn behind_pooler(self) -> Self {
-        Self { behind_pooler: true, ..self }
+    pub fn behind_pooler(self, listener: Option<PgConnectOptions>) -> Self {
+        Self { behind_pooler: true, listener, ..self }
     }
 
-    /// A pool of connections with the rights of one role, none of them opened yet.
-    pub(super) fn pool(&self, role: Role, connections_max: u32) -> Pool {
+    /// A pool of connections with the rights of one role, none of them opened yet. `name` is what the server calls them.
+    pub(super) fn pool(&self, role: Role, connections_max: u32, name: &str) -> Pool {
+        let application_name =
+            format!("{}#{:08x}", name.chars().take(50).collect::<String>(), fastrand::u32(..));
+        let behind_pooler = self.behind_pooler && self.login(role).is_some();
+        let (mut options, refused) = match self.options(role) {
+            Ok(options) => (options.application_name(&application_name), None),
+            Err(Error::InvalidArgument(why)) => (PgConnectOptions::new_without_pgpass(), Some(why)),
+            Err(error) => (PgConnectOptions::new_without_pgpass(), Some(error.to_string())),
+        };
+        match role {
+            _ if behind_pooler => {}
+            Role::Executor => options = options.options([("statement_timeout", STATEMENT_TIMEOUT_MS)]),
+            // What people look at has large estimates and is done before a compiler would be.
+            Role::Readonly => options = options.options([("jit", "off")]),
+            Role::Ingest | Role::Operator | Role::Owner => {}
+        }
         let connections = PgPoolOptions::new()
             .max_connections(connections_max)
-            .acquire_timeout(Duration::from_secs(10))
+            .acquire_timeout(ACQUIRED_WITHIN)
             // One that was just used is taken to be alive: asking it first would double the way of every statement.
             .test_before_acquire(false)
             .before_acquire(|connection, state| {
@@ -102,17 +148,57 @@ impl Database {
                     Ok(true)
                 })
             })
-            .connect_lazy_with(self.options(role));
-        let behind_pooler = self.behind_pooler && self.login(role).is_some();
-        let answer_within = (role == Role::Executor).then_some(ANSWER_WITHIN);
-        Pool { connections, behind_pooler, answer_within }
+            .connect_lazy_with(options.clone());
+        let patience = (role == Role::Executor).then(|| {
+            Arc::new(Patience {
+                answer_within: ANSWER_WITHIN,
+                cancelled_within: CANCELLED_WITHIN,
+                canceller: self.canceller(&options),
+                application_name,
+            })
+        });
+        let place = Place { name: self.place(role), options };
+        Pool {
+            connections,
+            behind_pooler,
+            patience,
+            place: Arc::new(place),
+            streams: role == Role::Owner,
+            refused,
+        }
+    }
+
+    /// One connection for all pools of this database. It keeps its own rights, for those that a role is taken on with are not
+    /// enough to cancel a statement of the login behind it.
+    fn canceller(&self, like: &PgConnectOptions) -> PgPool {
+        let options = self.login(Role::Executor).or(self.base.as_ref()).unwrap_or(like).clone();
+        let make = || {
+            PgPoolOptions::new()
+                .max_connections(1)
+                .idle_timeout(Duration::from_secs(30))
+                .acquire_timeout(CANCELLED_WITHIN)
+                .connect_lazy_with(options.application_name("railhost cancel"))
+        };
+        self.canceller.get_or_init(make).clone()
+    }
+
+    /// A single connection, outside of every pool. The error says where it was to lead.
+    pub(super) async fn connect(&self, role: Role) -> Result<PgConnection, Error> {
+        let place =
+            Place { name: self.place(role), options: self.options(role)?.application_name("railhost") };
+        Ok(place.connect().await?)
     }
 
     /// For the doorbell, which needs a session of its own.
-    pub(super) fn direct(&self) -> PgConnectOptions {
-        match self.behind_pooler {
-            true => Self::new(self.base.clone()).options(Role::Executor),
-            false => self.options(Role::Executor),
+    pub(super) fn direct(&self) -> Result<PgConnectOptions, Error> {
+        match (&self.listener, &self.base) {
+            (Some(listener), _) if self.behind_pooler => Ok(listener.clone()),
+            (None, Some(base)) if self.behind_pooler => Self::new(base.clone()).options(Role::Executor),
+            (None, None) if self.behind_pooler => Err(Error::InvalidArgument(
+                "the doorbell cannot ring through a pooler: database.listener or database.url is wanted, leading to PostgreSQL itself"
+                    .to_owned(),
+            )),
+            _ => self.options(Role::Executor),
         }
     }
 
@@ -120,13 +206,55 @@ impl Database {
         self.logins.iter().find(|(with_login, _)| *with_login == role).map(|(_, options)| options)
     }
 
-    pub(super) fn options(&self, role: Role) -> PgConnectOptions {
-        let options = match (self.login(role), role.name()) {
-            (Some(own), _) => own.clone(),
-            (None, Some(name)) => self.base.clone().options([("role", name)]),
-            (None, None) => self.base.clone(),
+    pub(super) fn options(&self, role: Role) -> Result<PgConnectOptions, Error> {
+        let options = match (self.login(role), role.name(), &self.base) {
+            (Some(own), ..) => own.clone(),
+            (None, Some(name), Some(base)) => base.clone().options([("role", name)]),
+            (None, None, Some(base)) => base.clone(),
+            (None, None, None) => {
+                let wanted = "this needs the owner's login: set DATABASE_URL or database.url";
+                return Err(Error::InvalidArgument(wanted.to_owned()));
+            }
+            (None, Some(_), None) => {
+                return Err(Error::InvalidArgument(format!(
+                    "{} is not configured, and neither is database.url, which would do for it",
+                    role.key()
+                )));
+            }
         };
-        // Sessions speak UTC, whatever the server's default is: sqlx asks for it.
-        options.application_name("railhost")
+        // Sessions speak UTC, whatever the server's default is: sqlx asks for it. It also warns of slow statements, which is for
+        // the server's own log to tell.
+        Ok(options.disable_statement_logging())
+    }
+
+    /// Which key of the configuration leads where, without the password.
+    pub fn place(&self, role: Role) -> String {
+        let own = self.login(role);
+        let key = if own.is_some() { role.key() } else { "database.url" };
+        match own.or(self.base.as_ref()) {
+            None => key.to_owned(),
+            Some(options) => {
+                let server = match options.get_socket() {
+                    Some(socket) => socket.display().to_string(),
+                    None => options.get_host().to_owned(),
+                };
+                let database = options.get_database().unwrap_or(options.get_username());
+                format!(
+                    "{key} (user {} on {server} port {}, database {database})",
+                    options.get_username(),
+                    options.get_port()
+                )
+            }
+        }
+    }
+
+    /// The roles whose way in differs from the owner's, and the owner if there is one.
+    pub fn ways_in(&self) -> Vec<Role> {
+        let owner = self.base.is_some().then_some(Role::Owner);
+        Role::RUNTIME
+            .into_iter()
+            .filter(|role| owner.is_none() || self.login(*role).is_some())
+            .chain(owner)
+            .collect()
     }
 }

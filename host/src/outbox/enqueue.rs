@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::pool::Pool;
 use super::{Database, Error, Role};
-use crate::payment::Private;
+use crate::payment::{Private, Violation};
 
 /// A payment to be accepted. `(instruction_id, idempotency_key)` names it for ever.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -17,6 +17,34 @@ pub struct NewPayment {
     pub idempotency_key: String,
     pub rail_type: String,
     pub payload: Private<Value>,
+}
+
+impl NewPayment {
+    /// What is wrong with its identifiers. The rule is the same at every door, and the database has it too: nothing is
+    /// trimmed, so that two systems never disagree on what a payment is called.
+    pub fn violations(&self) -> Vec<Violation> {
+        let identifiers = [
+            ("instruction_id", &self.instruction_id),
+            ("participant_id", &self.participant_id),
+            ("idempotency_key", &self.idempotency_key),
+            ("rail_type", &self.rail_type),
+        ];
+        let wrong = |(name, value): (&str, &String)| {
+            identifier_problem(value).map(|problem| Violation::new(name, problem))
+        };
+        identifiers.into_iter().filter_map(wrong).collect()
+    }
+}
+
+/// Why a text cannot be the name of something, if it cannot.
+pub fn identifier_problem(text: &str) -> Option<&'static str> {
+    if text.is_empty() {
+        return Some("is empty");
+    }
+    if text.trim() != text {
+        return Some("begins or ends with white space");
+    }
+    text.contains(char::is_control).then_some("contains a control character")
 }
 
 /// The answer to an accepted payment, the same each time the request is repeated.
@@ -50,7 +78,7 @@ struct Answer {
 
 impl Ingest {
     pub fn new(database: &Database, connections_max: u32) -> Self {
-        Self { pool: database.pool(Role::Ingest, connections_max) }
+        Self { pool: database.pool(Role::Ingest, connections_max, "railhost") }
     }
 
     /// Accepts one payment in a transaction of its own.
@@ -116,6 +144,26 @@ impl Answer {
                 Ok(Accepted { outbox_id, sequence_id, created_at, state, replayed: self.replayed })
             }
             _ => Err(Error::Schema("enqueue answered neither a payment nor a refusal".to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identifier_is_taken_as_it_is_or_not_at_all() {
+        for (text, problem) in [
+            ("inv-1", None),
+            ("inv 1", None),
+            ("", Some("is empty")),
+            (" inv-1", Some("begins or ends with white space")),
+            ("inv-1\u{a0}", Some("begins or ends with white space")),
+            ("inv\t1", Some("contains a control character")),
+            ("inv\u{0}1", Some("contains a control character")),
+        ] {
+            assert_eq!(identifier_problem(text), problem, "{text:?}");
         }
     }
 }

@@ -43,10 +43,10 @@ pub enum Error {
     /// 23xxx otherwise: a rule of the schema was hit that no function should have let through.
     #[error("integrity: {0}")]
     Integrity(String),
-    /// 42501.
+    /// 42501, and 28xxx: a login that is not let in.
     #[error("permission denied: {0}")]
     Denied(String),
-    /// 40001, 40P01, 55P03: the same call may succeed when repeated.
+    /// 40001, 40P01, 55P03, 57014: it took no effect, and the same call may succeed when repeated.
     #[error("conflict: {0}")]
     Conflict(String),
     /// No answer, or none that says whether the call took effect.
@@ -77,10 +77,12 @@ impl Error {
             "P0001" => Self::AppendOnly(message),
             "P0002" => Self::NotFound(message),
             "42501" => Self::Denied(message),
-            "40001" | "40P01" | "55P03" => Self::Conflict(message),
+            // A statement that was cancelled, by us or by its time limit, took no effect.
+            "40001" | "40P01" | "55P03" | "57014" => Self::Conflict(message),
             "42P01" | "42883" | "3F000" => Self::Schema(message),
             // Shutdown, crash recovery, too many connections: the server is there but not for us, not now.
             "57P01" | "57P02" | "57P03" | "53300" => Self::Unreachable(message),
+            _ if code.starts_with("28") => Self::Denied(message),
             _ if code.starts_with("22") => Self::InvalidArgument(message),
             _ if code.starts_with("23") => Self::Integrity(message),
             _ if code.starts_with("08") => Self::Unreachable(message),
@@ -92,6 +94,15 @@ impl Error {
     pub(super) fn is_of_one_row(&self) -> bool {
         matches!(self, Self::InvalidArgument(_) | Self::TerminalGuard(_) | Self::Integrity(_))
     }
+
+    /// Whether the same call may succeed later without a change of its arguments: the server is away, busy, or somebody has
+    /// to mend it. What is left are refusals of what was said.
+    pub fn may_pass(&self) -> bool {
+        matches!(
+            self,
+            Self::Denied(_) | Self::Conflict(_) | Self::Unreachable(_) | Self::Schema(_) | Self::Other { .. }
+        )
+    }
 }
 
 impl From<sqlx::Error> for Error {
@@ -99,9 +110,15 @@ impl From<sqlx::Error> for Error {
         let sqlx::Error::Database(raised) = &error else {
             return match error {
                 sqlx::Error::RowNotFound => Self::NotFound("no such row".to_owned()),
-                sqlx::Error::Encode(_) | sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. } => {
-                    Self::InvalidArgument(error.to_string())
-                }
+                sqlx::Error::Encode(_) => Self::InvalidArgument(error.to_string()),
+                sqlx::Error::Configuration(why) => Self::InvalidArgument(why.to_string()),
+                sqlx::Error::Io(why) => Self::Unreachable(why.to_string()),
+                // The answer has another shape than this host was built for; whether the call took effect it does not say.
+                sqlx::Error::Decode(_)
+                | sqlx::Error::ColumnDecode { .. }
+                | sqlx::Error::ColumnNotFound(_)
+                | sqlx::Error::ColumnIndexOutOfBounds { .. }
+                | sqlx::Error::TypeNotFound { .. } => Self::Schema(error.to_string()),
                 _ => Self::Unreachable(error.to_string()),
             };
         };

@@ -1,9 +1,12 @@
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use sqlx::types::Json;
 use uuid::Uuid;
 
+use super::complete::{MESSAGE_CHARS_MAX, SHORT_TEXT_CHARS_MAX, clean, clean_text};
 use super::pool::Pool;
 use super::{Database, Error, PARKING_ROWS_PER_CALL, Role};
 use crate::payment::Private;
@@ -37,6 +40,8 @@ pub struct Lease {
     pub rate_left: Option<i32>,
     /// This claim ended the lease of a host that lost it.
     pub taken_over: bool,
+    /// How often it met a rail that could not pay; none of these was an attempt.
+    pub holds: i32,
 }
 
 /// Names a lease in the calls of its holder.
@@ -90,6 +95,37 @@ pub struct Repaired {
 pub struct Stopped {
     pub rails: Vec<String>,
     pub participants: Vec<String>,
+    /// Digests of components that nobody may use any more.
+    pub revoked: Vec<Vec<u8>>,
+}
+
+/// A lease that goes back because the rail as a whole cannot pay now; it uses up no attempt.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    pub held: Held,
+    pub delay_seconds: f64,
+    pub error_code: &'static str,
+    pub rail_code: Option<String>,
+    pub message: Option<String>,
+    pub adapter_digest: Option<[u8; 32]>,
+}
+
+/// A rail's component and file that a host took up, or did not.
+#[derive(Clone, Debug)]
+pub struct RailLoad {
+    pub rail_type: String,
+    /// `LOADED`, `REFUSED` or `REVOKED`.
+    pub outcome: &'static str,
+    pub component: Option<[u8; 32]>,
+    pub file: [u8; 32],
+    pub detail: String,
+}
+
+/// Another host that lives, and which components and files it works with.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub struct OtherHost {
+    pub worker_id: String,
+    pub digests: Option<Json<BTreeMap<String, String>>>,
 }
 
 /// May claim, complete, repair, extend, release, record. One per process start: the worker's name is part of the fence.
@@ -101,7 +137,8 @@ pub struct Executor {
 
 impl Executor {
     pub fn new(database: &Database, worker_id: impl Into<String>, connections_max: u32) -> Self {
-        Self { pool: database.pool(Role::Executor, connections_max), worker_id: worker_id.into() }
+        let worker_id = worker_id.into();
+        Self { pool: database.pool(Role::Executor, connections_max, &worker_id), worker_id }
     }
 
     pub fn worker_id(&self) -> &str {
@@ -211,7 +248,109 @@ impl Executor {
 
     /// The rails that are paused and the participants that are suspended now.
     pub async fn stopped(&self) -> Result<Stopped, Error> {
-        Ok(sqlx::query_as("select rails, participants from symphony.stopped()").fetch_one(&self.pool).await?)
+        Ok(sqlx::query_as("select rails, participants, revoked from symphony.stopped()")
+            .fetch_one(&self.pool)
+            .await?)
+    }
+
+    /// Hands back leases of payments that only met a rail that cannot pay now; the answer has those that went back.
+    pub async fn hold(&self, holds: &[Hold]) -> Result<Vec<Uuid>, Error> {
+        let held: Vec<_> = holds.iter().map(|hold| hold.held).collect();
+        let (ids, tokens) = columns(&held);
+        let text = |pick: fn(&Hold) -> &Option<String>, chars_max| {
+            holds.iter().map(|hold| clean(pick(hold), chars_max)).collect::<Vec<_>>()
+        };
+        Ok(sqlx::query_scalar(
+            "select outbox_id from symphony.hold_outbox_leases($1, $2, $3, $4, $5, $6, $7, $8)",
+        )
+        .bind(&self.worker_id)
+        .bind(ids)
+        .bind(tokens)
+        .bind(holds.iter().map(|hold| hold.delay_seconds).collect::<Vec<_>>())
+        .bind(holds.iter().map(|hold| hold.error_code).collect::<Vec<_>>())
+        .bind(text(|hold| &hold.rail_code, SHORT_TEXT_CHARS_MAX))
+        .bind(text(|hold| &hold.message, MESSAGE_CHARS_MAX))
+        .bind(holds.iter().map(|hold| hold.adapter_digest.map(Vec::from)).collect::<Vec<_>>())
+        .fetch_all(&self.pool)
+        .await?)
+    }
+
+    /// Frees what was leased in our name by a claim whose answer never came. Only while no claim of ours is on its way.
+    pub async fn hand_back_unknown(&self, known: &[Uuid]) -> Result<Vec<Uuid>, Error> {
+        Ok(sqlx::query_scalar("select outbox_id from symphony.hand_back_unknown_leases($1, $2)")
+            .bind(&self.worker_id)
+            .bind(known)
+            .fetch_all(&self.pool)
+            .await?)
+    }
+
+    /// True to the letter: what was committed before this returns is as durable as the server can make it. A transaction of its
+    /// own that writes, so that its commit waits for whatever commits have to wait for.
+    pub async fn confirm(&self) -> Result<(), Error> {
+        sqlx::query("select pg_current_xact_id()").execute(&self.pool).await?;
+        Ok(())
+    }
+
+    /// Pauses a rail until a person resumes it; false if it was paused already.
+    pub async fn stop_rail(&self, rail_type: &str, why: &str) -> Result<bool, Error> {
+        let why = clean_text(why, MESSAGE_CHARS_MAX);
+        Ok(sqlx::query_scalar("select symphony.stop_rail($1, $2, $3)")
+            .bind(rail_type)
+            .bind(&self.worker_id)
+            .bind(why)
+            .fetch_one(&self.pool)
+            .await?)
+    }
+
+    pub async fn note_rail_load(&self, load: &RailLoad) -> Result<(), Error> {
+        sqlx::query("select symphony.note_rail_load($1, $2, $3, $4, $5, $6)")
+            .bind(&self.worker_id)
+            .bind(&load.rail_type)
+            .bind(load.outcome)
+            .bind(load.component.map(Vec::from))
+            .bind(load.file.as_slice())
+            .bind(clean_text(&load.detail, MESSAGE_CHARS_MAX))
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
+    /// Looks at so many pages of the queue for expired leases that no index knows of; the page to go on with.
+    pub async fn sweep(&self, from_page: i32, pages: i32) -> Result<i32, Error> {
+        Ok(sqlx::query_scalar("select symphony.sweep_leases($1, $2, $3)")
+            .bind(&self.worker_id)
+            .bind(from_page)
+            .bind(pages)
+            .fetch_one(&self.pool)
+            .await?)
+    }
+
+    /// Brings times back that lie ahead of a clock that went back, a bounded number; 0 when all is in line.
+    pub async fn reconcile_clock(&self) -> Result<i32, Error> {
+        Ok(sqlx::query_scalar("select symphony.reconcile_clock($1)")
+            .bind(PARKING_ROWS_PER_CALL)
+            .fetch_one(&self.pool)
+            .await?)
+    }
+
+    /// Makes the missing months of the history; how many were made.
+    pub async fn create_months_ahead(&self, months: i32) -> Result<i32, Error> {
+        Ok(sqlx::query_scalar("select symphony.create_attempt_partitions($1)")
+            .bind(months)
+            .fetch_one(&self.pool)
+            .await?)
+    }
+
+    /// Until the last month of the history that exists is over.
+    pub async fn history_days_left(&self) -> Result<f64, Error> {
+        Ok(sqlx::query_scalar("select symphony.history_days_left()").fetch_one(&self.pool).await?)
+    }
+
+    pub async fn other_hosts(&self) -> Result<Vec<OtherHost>, Error> {
+        Ok(sqlx::query_as("select worker_id, digests from symphony.other_hosts($1)")
+            .bind(&self.worker_id)
+            .fetch_all(&self.pool)
+            .await?)
     }
 
     /// Moves parked rows in line with the switches, a bounded number; 0 when all is in line.
@@ -228,11 +367,17 @@ impl Executor {
     }
 
     /// Says that this host lives, what it serves, and whether it is going to sleep (enqueue rings only for sleepers).
-    pub async fn report(&self, rails: &[String], asleep: bool) -> Result<(), Error> {
-        sqlx::query("select symphony.report_host($1, $2, $3)")
+    pub async fn report(
+        &self,
+        rails: &[String],
+        asleep: bool,
+        digests: &BTreeMap<String, String>,
+    ) -> Result<(), Error> {
+        sqlx::query("select symphony.report_host($1, $2, $3, $4)")
             .bind(&self.worker_id)
             .bind(rails)
             .bind(asleep)
+            .bind(Json(digests))
             .execute(&self.pool)
             .await?;
         Ok(())

@@ -1,6 +1,8 @@
 use sqlx::migrate::{MigrateError, Migrator};
-use sqlx::{Connection, PgConnection};
+use sqlx::{Connection, PgExecutor};
 
+use super::operate::{RailFacts, Reason};
+use super::read::Reader;
 use super::{Database, Error, Role};
 
 /// What a run of the migrations found and did.
@@ -23,7 +25,7 @@ fn migrator() -> Migrator {
 /// Brings the schema up to date. Safe to run at any time, by anyone, on several databases of one cluster at once: each
 /// file is one transaction, and a lock keeps two runs on one database apart.
 pub async fn run(database: &Database) -> Result<Migrated, Error> {
-    let mut connection = PgConnection::connect_with(&database.options(Role::Owner)).await?;
+    let mut connection = database.connect(Role::Owner).await?;
     let (number, server_version): (i32, String) = sqlx::query_as(
         "select current_setting('server_version_num')::int, current_setting('server_version')",
     )
@@ -39,44 +41,98 @@ pub async fn run(database: &Database) -> Result<Migrated, Error> {
     Ok(Migrated { server_version, already_applied, newly_applied: migrator.iter().count() - already_applied })
 }
 
-/// Whether the schema is the one this build expects; the error says what differs.
-pub async fn verify(database: &Database) -> Result<(), Error> {
-    let mut connection = PgConnection::connect_with(&database.options(Role::Owner)).await?;
-    let applied = applied(&mut connection).await?;
-    connection.close().await?;
-    let migrator = migrator();
-    for wanted in migrator.iter() {
-        match applied.iter().find(|(version, _)| *version == wanted.version) {
-            None => {
-                return Err(Error::Schema(format!(
-                    "migration {} ({}) is not applied; run railhost migrate",
-                    wanted.version, wanted.description
-                )));
-            }
-            Some((_, checksum)) if wanted.checksum != *checksum => {
-                return Err(Error::Schema(format!(
-                    "migration {} ({}) was applied in another version than this build carries",
-                    wanted.version, wanted.description
-                )));
-            }
-            Some(_) => {}
-        }
+/// Tells the database what the rails' files say, with the rights of whoever migrates: the operator's login may not exist yet.
+/// Writes nothing where nothing changed.
+pub async fn tell_of_rails(database: &Database, rails: &[RailFacts], reason: &Reason) -> Result<(), Error> {
+    let mut connection = database.connect(Role::Owner).await?;
+    sqlx::query("set role symphony_control").execute(&mut connection).await?;
+    for rail in rails {
+        rail.configure(&mut connection, reason).await?;
     }
+    connection.close().await?;
     Ok(())
 }
 
-async fn applied(connection: &mut PgConnection) -> Result<Vec<(i64, Vec<u8>)>, Error> {
-    let exists: bool = sqlx::query_scalar("select to_regclass('symphony.schema_migrations') is not null")
-        .fetch_one(&mut *connection)
-        .await?;
-    if !exists {
-        return Ok(Vec::new());
+/// How the schema differs from the one that this build expects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Difference {
+    /// It cannot be worked with.
+    Wrong(String),
+    /// A newer railhost has migrated it.
+    Newer(String),
+}
+
+pub(super) async fn differences<'c>(executor: impl PgExecutor<'c>) -> Result<Vec<Difference>, Error> {
+    let applied = applied(executor).await?;
+    let migrator = migrator();
+    let mut differences = Vec::new();
+    for wanted in migrator.iter() {
+        let named = format!("migration {} ({})", wanted.version, wanted.description);
+        match applied.iter().find(|(version, _)| *version == wanted.version) {
+            None => {
+                differences.push(Difference::Wrong(format!("{named} is not applied; run railhost migrate")));
+                // The first that is missing says it all.
+                break;
+            }
+            Some((_, checksum)) if wanted.checksum != *checksum => differences.push(Difference::Wrong(
+                format!("{named} was applied in another version than this build carries"),
+            )),
+            Some(_) => {}
+        }
     }
-    Ok(sqlx::query_as(
+    let newest = migrator.iter().map(|migration| migration.version).max().unwrap_or_default();
+    if let Some((version, _)) = applied.iter().find(|(version, _)| *version > newest) {
+        differences.push(Difference::Newer(format!(
+            "the database has migration {version}, which this build does not know; use a newer railhost"
+        )));
+    }
+    Ok(differences)
+}
+
+/// None where there is no schema yet.
+async fn applied<'c>(executor: impl PgExecutor<'c>) -> Result<Vec<(i64, Vec<u8>)>, Error> {
+    let applied = sqlx::query_as(
         "select version, checksum from symphony.schema_migrations where success order by version",
     )
-    .fetch_all(connection)
-    .await?)
+    .fetch_all(executor)
+    .await
+    .map_err(Error::from);
+    match applied {
+        Err(Error::Schema(_)) => Ok(Vec::new()),
+        other => other,
+    }
+}
+
+impl Reader {
+    /// Whether the schema is the one that this build expects; the error says what differs.
+    pub async fn verify_schema(&self) -> Result<(), Error> {
+        let wrong = differences(&self.pool).await?.into_iter().find_map(|difference| match difference {
+            Difference::Wrong(what) => Some(what),
+            Difference::Newer(_) => None,
+        });
+        wrong.map_or(Ok(()), |what| Err(Error::Schema(what)))
+    }
+}
+
+impl RailFacts {
+    pub(super) async fn configure<'c>(
+        &self,
+        executor: impl PgExecutor<'c>,
+        reason: &Reason,
+    ) -> Result<(), Error> {
+        sqlx::query("select symphony.configure_rail($1, $2, $3, $4, $5, $6, $7, $8)")
+            .bind(&self.rail_type)
+            .bind(self.deduplicates)
+            .bind(self.hand_over_marks)
+            .bind(self.sla_seconds)
+            .bind(self.rate.map(|(per_second, _)| per_second))
+            .bind(self.rate.map(|(_, burst)| burst))
+            .bind(&reason.by)
+            .bind(&reason.why)
+            .execute(executor)
+            .await?;
+        Ok(())
+    }
 }
 
 fn explain(error: MigrateError) -> Error {

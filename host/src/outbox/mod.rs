@@ -11,6 +11,7 @@
 
 mod database;
 mod error;
+mod notices;
 mod pool;
 
 pub mod complete;
@@ -25,6 +26,7 @@ pub mod wake;
 
 pub use database::{Database, Role};
 pub use error::Error;
+pub use notices::{Notices, unconfirmed_commits};
 
 /// At most this many rows travel in one call; the functions refuse more.
 pub const BATCH_ROWS_MAX: usize = 10_000;

@@ -1,3 +1,5 @@
+use serde_json::Value;
+use sqlx::types::Json;
 use uuid::Uuid;
 
 use super::pool::Pool;
@@ -28,15 +30,22 @@ impl RailFacts {
     }
 }
 
-/// May pause, suspend, reissue, resolve.
+/// May pause, suspend, cancel, reissue, resolve.
 #[derive(Clone, Debug)]
 pub struct Operator {
     pool: Pool,
+    unseen: bool,
 }
 
 impl Operator {
     pub fn new(database: &Database) -> Self {
-        Self { pool: database.pool(Role::Operator, 2) }
+        Self { pool: database.pool(Role::Operator, 2, "railhost"), unseen: false }
+    }
+
+    /// Also suspends and orders participants that have no payment yet. Otherwise these are refused: most are misspelt.
+    #[must_use]
+    pub fn also_unseen(self, unseen: bool) -> Self {
+        Self { unseen, ..self }
     }
 
     pub async fn pause_rail(&self, rail_type: &str, reason: &Reason) -> Result<(), Error> {
@@ -48,7 +57,14 @@ impl Operator {
     }
 
     pub async fn suspend_participant(&self, participant_id: &str, reason: &Reason) -> Result<(), Error> {
-        self.act("select symphony.suspend_participant($1, $2, $3)", participant_id, reason).await
+        sqlx::query("select symphony.suspend_participant($1, $2, $3, $4)")
+            .bind(participant_id)
+            .bind(&reason.by)
+            .bind(&reason.why)
+            .bind(self.unseen)
+            .execute(&self.pool)
+            .await?;
+        Ok(())
     }
 
     pub async fn reinstate_participant(&self, participant_id: &str, reason: &Reason) -> Result<(), Error> {
@@ -61,11 +77,12 @@ impl Operator {
         strict: bool,
         reason: &Reason,
     ) -> Result<(), Error> {
-        sqlx::query("select symphony.set_strict_order($1, $2, $3, $4)")
+        sqlx::query("select symphony.set_strict_order($1, $2, $3, $4, $5)")
             .bind(participant_id)
             .bind(strict)
             .bind(&reason.by)
             .bind(&reason.why)
+            .bind(self.unseen)
             .execute(&self.pool)
             .await?;
         Ok(())
@@ -73,18 +90,7 @@ impl Operator {
 
     /// Tells the database what the rail's configuration says; writes nothing where nothing changed.
     pub async fn configure_rail(&self, rail: &RailFacts, reason: &Reason) -> Result<(), Error> {
-        sqlx::query("select symphony.configure_rail($1, $2, $3, $4, $5, $6, $7, $8)")
-            .bind(&rail.rail_type)
-            .bind(rail.deduplicates)
-            .bind(rail.hand_over_marks)
-            .bind(rail.sla_seconds)
-            .bind(rail.rate.map(|(per_second, _)| per_second))
-            .bind(rail.rate.map(|(_, burst)| burst))
-            .bind(&reason.by)
-            .bind(&reason.why)
-            .execute(&self.pool)
-            .await?;
-        Ok(())
+        rail.configure(&self.pool, reason).await
     }
 
     /// Moves parked rows in line with the switches, a bounded number; 0 when all is in line.
@@ -95,22 +101,49 @@ impl Operator {
             .await?)
     }
 
-    /// A new payment in place of one that failed without moving money: its id and number.
+    /// A new payment in place of one that failed without moving money: its id and number. Without a payload it has that of
+    /// its predecessor.
     pub async fn reissue(
         &self,
         predecessor: Uuid,
         instruction_id: &str,
         idempotency_key: &str,
+        payload: Option<&Value>,
         reason: &Reason,
     ) -> Result<(Uuid, i64), Error> {
-        Ok(sqlx::query_as("select outbox_id, sequence_id from symphony.reissue_payment($1, $2, $3, $4, $5)")
-            .bind(predecessor)
-            .bind(instruction_id)
-            .bind(idempotency_key)
+        Ok(sqlx::query_as(
+            "select outbox_id, sequence_id from symphony.reissue_payment($1, $2, $3, $4, $5, $6)",
+        )
+        .bind(predecessor)
+        .bind(instruction_id)
+        .bind(idempotency_key)
+        .bind(&reason.by)
+        .bind(&reason.why)
+        .bind(payload.map(Json))
+        .fetch_one(&self.pool)
+        .await?)
+    }
+
+    /// Takes back a payment of which nothing can have left.
+    pub async fn cancel(&self, payment: Uuid, reason: &Reason) -> Result<(), Error> {
+        sqlx::query("select symphony.cancel_payment($1, $2, $3)")
+            .bind(payment)
             .bind(&reason.by)
             .bind(&reason.why)
-            .fetch_one(&self.pool)
-            .await?)
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
+    /// No host calls a component with this SHA-256 any more.
+    pub async fn revoke_adapter(&self, digest: &[u8], reason: &Reason) -> Result<(), Error> {
+        sqlx::query("select symphony.revoke_adapter($1, $2, $3)")
+            .bind(digest)
+            .bind(&reason.by)
+            .bind(&reason.why)
+            .execute(&self.pool)
+            .await?;
+        Ok(())
     }
 
     /// A person's finding on a payment whose outcome the rail left open.

@@ -1,13 +1,18 @@
 use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{TryFutureExt, TryStreamExt};
 use sqlx::error::BoxDynError;
-use sqlx::postgres::{PgArguments, PgPool, PgQueryResult, PgRow, PgStatement, PgTypeInfo};
+use sqlx::postgres::{PgArguments, PgConnectOptions, PgPool, PgQueryResult, PgRow, PgStatement, PgTypeInfo};
 use sqlx::{Connection, Describe, Either, Error, Execute, Executor, PgConnection, Postgres, SqlStr};
 use tokio::time::timeout;
+
+use super::notices;
 
 /// Connections with the rights of one role.
 #[derive(Clone, Debug)]
@@ -16,8 +21,82 @@ pub(super) struct Pool {
     /// In transaction mode. Every statement then travels in a transaction of its own and without a name: between two
     /// transactions the pooler may give us another server connection, which has never heard of what we prepared.
     pub behind_pooler: bool,
-    /// A statement that was not answered by then never will be: a server that vanished sends no word of it.
-    pub answer_within: Option<Duration>,
+    /// For how long a statement is waited for, where that has an end.
+    pub patience: Option<Arc<Patience>>,
+    pub place: Arc<Place>,
+    /// Rows come one by one, as an export needs them.
+    pub streams: bool,
+    /// The configuration names no way in.
+    pub refused: Option<String>,
+}
+
+/// Where connections lead.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub name: String,
+    pub options: PgConnectOptions,
+}
+
+impl Place {
+    /// A single connection. What goes wrong says where.
+    pub(super) async fn connect(&self) -> Result<PgConnection, Error> {
+        match timeout(CONNECTED_WITHIN, PgConnection::connect_with(&self.options)).await {
+            Ok(Ok(connection)) => Ok(connection),
+            Ok(Err(error)) => Err(self.explain(error)),
+            Err(_) => {
+                Err(self.explain(unheard(format!("no answer within {} s", CONNECTED_WITHIN.as_secs()))))
+            }
+        }
+    }
+
+    fn explain(&self, error: Error) -> Error {
+        match error {
+            // The server spoke: it says itself which login or database it means.
+            Error::Database(_) => error,
+            other => {
+                Error::Io(io::Error::new(io::ErrorKind::NotConnected, format!("{}: {other}", self.name)))
+            }
+        }
+    }
+}
+
+const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
+
+/// What is done about a statement that is not answered. Dropping its connection is the last resort: the server would go on
+/// with it, and what it does then nobody hears of.
+#[derive(Debug)]
+pub(super) struct Patience {
+    pub answer_within: Duration,
+    /// After it was cancelled: a commit that waited for a standby is answered then, and so is a wait for a lock.
+    pub cancelled_within: Duration,
+    /// Another way to the same server, with the right to end our statements.
+    pub canceller: PgPool,
+    /// By which the server knows our connections.
+    pub application_name: String,
+}
+
+impl Patience {
+    /// Has the server cancel those of our statements that take too long.
+    async fn cancel(&self) {
+        self.end_statements("select pg_cancel_backend(pid) from pg_stat_activity where application_name = $1 and state <> 'idle' and clock_timestamp() - query_start > make_interval(secs => $2)").await;
+    }
+
+    /// Has the server end the connections that did not hear of that.
+    async fn terminate(&self) {
+        self.end_statements("select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1 and state <> 'idle' and clock_timestamp() - query_start > make_interval(secs => $2)").await;
+    }
+
+    async fn end_statements(&self, how: &'static str) {
+        let asked = sqlx::query(how)
+            .bind(&self.application_name)
+            .bind(self.answer_within.as_secs_f64() * 0.9)
+            .execute(&self.canceller);
+        match timeout(self.cancelled_within, asked).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "a statement could not be cancelled: {error}"),
+            Err(_) => tracing::debug!("a statement could not be cancelled: the server does not answer"),
+        }
+    }
 }
 
 type Answer = Either<PgQueryResult, PgRow>;
@@ -25,17 +104,56 @@ type Answer = Either<PgQueryResult, PgRow>;
 impl Pool {
     /// All that a statement brings.
     async fn answers<'q, E: Execute<'q, Postgres> + 'q>(&self, query: E) -> Result<Vec<Answer>, Error> {
-        let mut connection = self.connections.acquire().await?;
-        let work = ask(&mut connection, query, self.behind_pooler);
-        let Some(limit) = self.answer_within else { return work.await };
-        if let Ok(answers) = timeout(limit, work).await {
-            return answers;
+        if let Some(why) = &self.refused {
+            return Err(Error::Configuration(why.clone().into()));
         }
-        // Not back into the pool: whatever it may still say is for nobody.
-        drop(connection.detach());
-        let problem = format!("PostgreSQL gave no answer within {} s", limit.as_secs());
-        Err(Error::Io(io::Error::new(io::ErrorKind::TimedOut, problem)))
+        let mut connection = match self.connections.acquire().await {
+            Ok(connection) => connection,
+            // A pool only says that it waited in vain; a connection of its own says why.
+            Err(Error::PoolTimedOut) => {
+                return Err(match self.place.connect().await {
+                    Err(why) => why,
+                    Ok(_) => self.place.explain(Error::PoolTimedOut),
+                });
+            }
+            Err(error) => return Err(self.place.explain(error)),
+        };
+        let Some(patience) = &self.patience else {
+            return ask(&mut connection, query, self.behind_pooler).await;
+        };
+        let warned = Arc::new(AtomicBool::new(false));
+        let answered = {
+            let mut work =
+                pin!(notices::heard_by(warned.clone(), ask(&mut connection, query, self.behind_pooler)));
+            match timeout(patience.answer_within, &mut work).await {
+                Ok(answers) => Some(answers),
+                Err(_) => {
+                    patience.cancel().await;
+                    timeout(patience.cancelled_within, &mut work).await.ok()
+                }
+            }
+        };
+        match answered {
+            // The commit was made here, and nobody can say whether a standby has it.
+            Some(Ok(_)) if warned.load(Ordering::Acquire) => {
+                notices::count();
+                Err(unheard("PostgreSQL committed with a warning: a standby may not have it".to_owned()))
+            }
+            Some(answers) => answers,
+            None => {
+                patience.terminate().await;
+                // Not back into the pool: whatever it may still say is for nobody.
+                drop(connection.detach());
+                let seconds = (patience.answer_within + patience.cancelled_within).as_secs();
+                Err(unheard(format!("PostgreSQL gave no answer within {seconds} s")))
+            }
+        }
     }
+}
+
+/// Nobody knows whether it took effect.
+fn unheard(problem: String) -> Error {
+    Error::Io(io::Error::new(io::ErrorKind::TimedOut, problem))
 }
 
 async fn ask<'q, E: Execute<'q, Postgres> + 'q>(
@@ -60,8 +178,7 @@ impl<'p> Executor<'p> for &'p Pool {
         'p: 'e,
         E: 'q + Execute<'q, Postgres>,
     {
-        // A month that is exported comes row by row.
-        if !self.behind_pooler && self.answer_within.is_none() {
+        if self.streams && self.refused.is_none() {
             return self.connections.fetch_many(query);
         }
         let answers = self.answers(query).map_ok(|answers| stream::iter(answers.into_iter().map(Ok)));

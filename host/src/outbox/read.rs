@@ -1,6 +1,9 @@
+use std::fmt;
+
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::Value;
+use sqlx::{Postgres, QueryBuilder};
 use uuid::Uuid;
 
 use super::pool::Pool;
@@ -86,6 +89,63 @@ pub struct Review {
     pub has_late_answer: bool,
 }
 
+/// A payment as it stands, pending or ended.
+#[derive(Clone, sqlx::FromRow)]
+pub struct Payment {
+    pub outbox_id: Uuid,
+    pub instruction_id: String,
+    pub idempotency_key: String,
+    pub participant_id: String,
+    pub sequence_id: i64,
+    pub rail_type: String,
+    pub state: String,
+    pub unsettled: bool,
+    pub attempts: i32,
+    pub created_at: DateTime<Utc>,
+    pub ended_at: Option<DateTime<Utc>>,
+    pub money_moved: Option<String>,
+    pub error_code: Option<String>,
+    pub rail_code: Option<String>,
+    pub rail_reference: Option<String>,
+    pub error_message: Option<String>,
+    /// None where its history is gone.
+    pub payload: Option<Value>,
+    /// As the payload says it, which need not be an amount.
+    pub amount: Option<String>,
+    pub currency: Option<String>,
+    pub payee: Option<String>,
+    /// What a person found out.
+    pub resolved: Option<String>,
+    pub reissued_as: Option<Uuid>,
+    pub needs_review: bool,
+}
+
+/// Payload and payee are private.
+impl fmt::Debug for Payment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Payment")
+            .field("outbox_id", &self.outbox_id)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Of which payments.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    pub rail_type: Option<String>,
+    pub participant_id: Option<String>,
+    /// Any of them; none means all.
+    pub states: Vec<String>,
+    pub error_code: Option<String>,
+    pub rail_code: Option<String>,
+    /// By the time of acceptance.
+    pub since: Option<DateTime<Utc>>,
+    pub until: Option<DateTime<Utc>>,
+    pub needs_review: bool,
+    pub unsettled: bool,
+}
+
 /// How a payment ended, by its history.
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub struct Ending {
@@ -104,12 +164,12 @@ pub struct Ending {
 /// May read pending, history and views.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    pool: Pool,
+    pub(super) pool: Pool,
 }
 
 impl Reader {
     pub fn new(database: &Database) -> Self {
-        Self { pool: database.pool(Role::Readonly, 2) }
+        Self { pool: database.pool(Role::Readonly, 2, "railhost") }
     }
 
     /// Per rail, the total last.
@@ -157,6 +217,72 @@ impl Reader {
         .await?)
     }
 
+    /// The payments that a filter chooses, the newest first.
+    pub async fn payments(&self, filter: &Filter, rows_max: i64) -> Result<Vec<Payment>, Error> {
+        let mut query = QueryBuilder::new(PAYMENTS);
+        query.push(" where true");
+        filter.narrow(&mut query);
+        query.push(" order by outbox_id desc limit ").push_bind(rows_max);
+        Ok(query.build_query_as().fetch_all(&self.pool).await?)
+    }
+
+    /// The payments that a text names: by outbox id, instruction, idempotency key, the rail's reference, the payee or the
+    /// amount. The newest first.
+    pub async fn find(&self, text: &str, filter: &Filter, rows_max: i64) -> Result<Vec<Payment>, Error> {
+        let mut query = QueryBuilder::new(PAYMENTS);
+        query.push(" where (false");
+        for column in ["instruction_id", "idempotency_key", "rail_reference", "payee"] {
+            query.push(" or ").push(column).push(" = ").push_bind(text);
+        }
+        if let Ok(id) = Uuid::parse_str(text) {
+            query.push(" or outbox_id = ").push_bind(id);
+        }
+        if is_decimal(text) {
+            // By value, and exactly: 10 is 10.00.
+            query
+                .push(" or case when amount ~ '^[0-9]{1,40}([.][0-9]{1,40})?$' then amount::numeric = ")
+                .push_bind(text)
+                .push("::numeric else false end");
+        }
+        query.push(")");
+        filter.narrow(&mut query);
+        query.push(" order by outbox_id desc limit ").push_bind(rows_max);
+        Ok(query.build_query_as().fetch_all(&self.pool).await?)
+    }
+
+    /// The payment whose key at the rail this is: its first hexadecimal digits, at least 32, with the six bits left out that
+    /// the form of a UUID overwrites. The key is a hash of the outbox id, so every id is looked at.
+    pub async fn find_by_rail_key(&self, digits: &str, filter: &Filter) -> Result<Vec<Payment>, Error> {
+        let mut query = QueryBuilder::new(PAYMENTS);
+        query.push(
+            " where outbox_id in (
+                select r.outbox_id
+                  from symphony.payment_outbox_records r
+                 cross join lateral (select encode(sha256(convert_to(r.outbox_id::text, 'UTF8')), 'hex') as digits) key
+                 where substr(key.digits, 1, 12) = substr(",
+        );
+        query.push_bind(digits).push(", 1, 12) and substr(key.digits, 14, 3) = substr(");
+        query.push_bind(digits).push(", 14, 3) and substr(key.digits, 18, length(");
+        query.push_bind(digits).push(") - 17) = substr(").push_bind(digits).push(", 18))");
+        filter.narrow(&mut query);
+        query.push(" order by outbox_id desc");
+        Ok(query.build_query_as().fetch_all(&self.pool).await?)
+    }
+
+    /// The payments of an instruction; each has another idempotency key.
+    pub async fn of_instruction(&self, instruction_id: &str) -> Result<Vec<Payment>, Error> {
+        let mut query = QueryBuilder::new(PAYMENTS);
+        query.push(" where instruction_id = ").push_bind(instruction_id).push(" order by outbox_id desc");
+        Ok(query.build_query_as().fetch_all(&self.pool).await?)
+    }
+
+    /// Those of these payments that there are.
+    pub async fn by_id(&self, payments: &[Uuid]) -> Result<Vec<Payment>, Error> {
+        let mut query = QueryBuilder::new(PAYMENTS);
+        query.push(" where outbox_id = any (").push_bind(payments).push(") order by outbox_id desc");
+        Ok(query.build_query_as().fetch_all(&self.pool).await?)
+    }
+
     /// The payment that was accepted under a key.
     pub async fn find_by_key(
         &self,
@@ -190,6 +316,25 @@ impl Reader {
         Ok(gaps?)
     }
 
+    /// Missing numbers of payments that were accepted in a span of time, of one participant or of all.
+    pub async fn gaps_between(
+        &self,
+        participant_id: Option<&str>,
+        since: Option<DateTime<Utc>>,
+        until: Option<DateTime<Utc>>,
+    ) -> Result<Vec<Gap>, Error> {
+        Ok(sqlx::query_as(
+            "select participant_id, gap_from, gap_until
+               from symphony.sequence_gaps_between($1, coalesce($2::timestamptz, 'epoch'), coalesce($3::timestamptz, '9999-01-01Z'))
+              order by participant_id, gap_from",
+        )
+        .bind(participant_id)
+        .bind(since)
+        .bind(until)
+        .fetch_all(&self.pool)
+        .await?)
+    }
+
     /// Strict streams that wait, the longest first.
     pub async fn blocked_streams(&self, rows_max: i64) -> Result<Vec<BlockedStream>, Error> {
         Ok(sqlx::query_as("select * from symphony.blocked_streams order by since limit $1")
@@ -209,5 +354,76 @@ impl Reader {
         .bind(rows_max)
         .fetch_all(&self.pool)
         .await?)
+    }
+}
+
+const PAYMENTS: &str = "select outbox_id, instruction_id, idempotency_key, participant_id, sequence_id, rail_type, state, unsettled, attempts,
+       created_at, ended_at, money_moved, error_code, rail_code, rail_reference, error_message, payload, amount, currency,
+       payee, resolved, reissued_as, needs_review
+  from symphony.payments";
+
+impl Filter {
+    fn narrow(&self, query: &mut QueryBuilder<Postgres>) {
+        let texts = [
+            ("rail_type", &self.rail_type),
+            ("participant_id", &self.participant_id),
+            ("error_code", &self.error_code),
+            ("rail_code", &self.rail_code),
+        ];
+        for (column, wanted) in texts {
+            if let Some(wanted) = wanted {
+                query.push(" and ").push(column).push(" = ").push_bind(wanted.clone());
+            }
+        }
+        if !self.states.is_empty() {
+            query.push(" and state = any (").push_bind(self.states.clone()).push(")");
+        }
+        // The id carries the time of acceptance to the millisecond, and the history is partitioned by it.
+        if let Some(since) = self.since {
+            query.push(" and created_at >= ").push_bind(since);
+            query.push(" and outbox_id >= symphony.uuidv7_floor(").push_bind(since).push(")");
+        }
+        if let Some(until) = self.until {
+            query.push(" and created_at < ").push_bind(until);
+            query
+                .push(" and outbox_id < symphony.uuidv7_floor(")
+                .push_bind(until)
+                .push("::timestamptz + interval '1 second')");
+        }
+        if self.needs_review {
+            query.push(" and needs_review");
+        }
+        if self.unsettled {
+            query.push(" and unsettled");
+        }
+    }
+
+    /// Nothing is left out.
+    pub fn is_empty(&self) -> bool {
+        let Self {
+            rail_type,
+            participant_id,
+            states,
+            error_code,
+            rail_code,
+            since,
+            until,
+            needs_review,
+            unsettled,
+        } = self;
+        [rail_type, participant_id, error_code, rail_code].iter().all(|text| text.is_none())
+            && states.is_empty()
+            && [since, until].iter().all(|at| at.is_none())
+            && !needs_review
+            && !unsettled
+    }
+}
+
+fn is_decimal(text: &str) -> bool {
+    let digits =
+        |part: &str| (1..=40).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
+    match text.split_once('.') {
+        Some((whole, decimals)) => digits(whole) && digits(decimals),
+        None => digits(text),
     }
 }

@@ -32,7 +32,7 @@ pub struct Retention {
 
 impl Retention {
     pub fn new(database: &Database, keep_days: i32) -> Self {
-        Self { pool: database.pool(Role::Owner, 2), keep_days }
+        Self { pool: database.pool(Role::Owner, 2, "railhost"), keep_days }
     }
 
     /// Makes the missing months ahead; how many were made.
@@ -55,6 +55,11 @@ impl Retention {
         .bind(self.keep_days)
         .fetch_all(&self.pool)
         .await?)
+    }
+
+    /// For how many days new payments have a month of the history to go to.
+    pub async fn days_left(&self) -> Result<f64, Error> {
+        Ok(sqlx::query_scalar("select symphony.history_days_left()").fetch_one(&self.pool).await?)
     }
 
     /// The rows of a month as JSON text, in the order of their ids.

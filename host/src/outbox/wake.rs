@@ -60,7 +60,9 @@ impl Doorbell {
     }
 
     async fn connect(&self) -> Result<PgListener, Error> {
-        let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(self.database.direct());
+        let pool = PgPoolOptions::new()
+            .max_connections(1)
+            .connect_lazy_with(self.database.direct()?.application_name("railhost bell"));
         let mut listener = PgListener::connect_with(&pool).await?;
         // Reconnecting is ours: the library's own would hide that bells may have been missed.
         listener.eager_reconnect(false);

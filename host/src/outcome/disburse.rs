@@ -25,7 +25,7 @@ pub fn disburse(kind: Kind, heard: &Heard, witness: &Witness, codes: &CodeTable)
         }
         Heard::Answer(answer) => of_answer(kind, heard, answer, seen, money, codes),
     };
-    Decision { retry_after_seconds: money.and_then(|money| money.retry_after_seconds), ..decision }
+    decision.after(money.and_then(|money| money.retry_after_seconds), seen.status())
 }
 
 /// The rail refused to open a session: our credentials, or our route. Too early, too many and too slow refuse nothing.
@@ -89,6 +89,9 @@ fn declined(
         (Some(Meaning::Hold), 200..=299) if kind == Kind::Live => {
             by_table(Meaning::Terminal).opening_the_breaker()
         }
+        (Some(Meaning::Stop), 200..=299) if kind == Kind::Live => {
+            by_table(Meaning::Terminal).stopping_the_rail()
+        }
         (Some(meaning), _) => by_table(meaning),
         (None, 200..=299) => Decision::new(Class::TerminalReview, ErrorCode::RailDeclined),
         (None, _) => of_status(status, money).unwrap_or_else(|| unknown("a code that no table lists")),
@@ -102,6 +105,7 @@ fn by_table(meaning: Meaning) -> Decision {
         Meaning::Pending => Decision::new(Class::Pending, ErrorCode::RailPending),
         Meaning::Retryable => Decision::new(Class::Retryable, ErrorCode::RailDeclined),
         Meaning::Hold => Decision::new(Class::Hold, ErrorCode::OnHold),
+        Meaning::Stop => Decision::new(Class::Stop, ErrorCode::Stopped),
         Meaning::Terminal => Decision::new(Class::Terminal, ErrorCode::RailDeclined),
         Meaning::TerminalReview => Decision::new(Class::TerminalReview, ErrorCode::RailDeclined),
     }
@@ -144,6 +148,7 @@ mod tests {
           { operation = "disburse", field = "code", code = "ODD", class = "terminal-review" },
           { operation = "disburse", field = "code", code = "BUSY", class = "retryable" },
           { operation = "disburse", field = "code", code = "NO_FLOAT", class = "hold" },
+          { operation = "disburse", field = "code", code = "WRONG_PIN", class = "stop" },
           { operation = "disburse", field = "code", code = "FINE", class = "success" },
         ]"#;
 
@@ -285,6 +290,26 @@ mod tests {
             assert_eq!((decision.class, decision.retry_after_seconds), (Class::Unknown, Some(7)));
             assert_eq!(judge(no("BUSY"), Some(asked)).class, Class::Retryable);
         }
+    }
+
+    #[test]
+    fn a_pause_that_is_asked_of_everybody_is_the_rails() {
+        let asked = |answer: Answer, status| {
+            let pause = Exchange { retry_after_seconds: Some(7), ..exchange(Left::Body, Some(status)) };
+            judge(answer, Some(pause)).rail_waits
+        };
+        assert!(asked(unclear(), 429) && asked(unclear(), 503) && asked(no("NO_FLOAT"), 400));
+        assert!(!asked(no("BUSY"), 409) && !asked(unclear(), 500), "it is this payment's alone");
+        assert!(!judge(unclear(), Some(exchange(Left::Body, Some(429)))).rail_waits, "nothing was asked for");
+    }
+
+    #[test]
+    fn what_gets_worse_with_every_try_stops_the_rail() {
+        let turned_away = judge(no("WRONG_PIN"), Some(exchange(Left::Body, Some(400))));
+        assert_eq!((turned_away.class, turned_away.stops_rail), (Class::Stop, true));
+        let taken = judge(no("WRONG_PIN"), Some(exchange(Left::Body, Some(200))));
+        assert_eq!((taken.class, taken.stops_rail), (Class::Terminal, true), "the key is burnt besides");
+        assert!(!judge(no("NO_FLOAT"), Some(exchange(Left::Body, Some(400)))).stops_rail);
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub enum Class {
     Retryable,
     /// The same, once something of ours is in order: float, credentials, configuration.
     Hold,
+    /// The same, and every further try makes it worse: only a person says when the rail goes on.
+    Stop,
     /// It did not move and never will.
     Terminal,
     /// The rail's last word, for a reason that a person should look at.
@@ -48,8 +50,12 @@ pub struct Decision {
     pub of_a_question: bool,
     /// Nothing more is to be disbursed on this rail for now.
     pub opens_breaker: bool,
+    /// Nothing more is to be disbursed on this rail until a person says so.
+    pub stops_rail: bool,
     /// The rail asked for this pause.
     pub retry_after_seconds: Option<u32>,
+    /// It did so for everybody: too many requests, closed for now, nothing of ours works.
+    pub rail_waits: bool,
 }
 
 /// Why an attempt is not a success: part of the contract with whoever reads the history.
@@ -65,6 +71,8 @@ pub enum ErrorCode {
     NotSent,
     /// Credentials, route or float: ours to mend.
     OnHold,
+    /// The same, and the rail is paused until a person resumes it.
+    Stopped,
     NotFound,
     /// A question brought nothing new.
     QueryFailed,
@@ -82,6 +90,7 @@ impl ErrorCode {
             Self::OutcomeUnknown => "OUTCOME_UNKNOWN",
             Self::NotSent => "NOT_SENT",
             Self::OnHold => "ON_HOLD",
+            Self::Stopped => "STOPPED",
             Self::NotFound => "NOT_FOUND",
             Self::QueryFailed => "QUERY_FAILED",
             Self::AdapterLied => "ADAPTER_LIED",
@@ -98,8 +107,10 @@ impl Decision {
             rail_reference: None,
             message: None,
             of_a_question: false,
-            opens_breaker: class == Class::Hold,
+            opens_breaker: matches!(class, Class::Hold | Class::Stop),
+            stops_rail: class == Class::Stop,
             retry_after_seconds: None,
+            rail_waits: false,
         }
     }
 
@@ -112,7 +123,9 @@ impl Decision {
             message: None,
             of_a_question: false,
             opens_breaker: false,
+            stops_rail: false,
             retry_after_seconds: None,
+            rail_waits: false,
         }
     }
 
@@ -152,6 +165,16 @@ impl Decision {
 
     fn opening_the_breaker(self) -> Self {
         Self { opens_breaker: true, ..self }
+    }
+
+    fn stopping_the_rail(self) -> Self {
+        Self { opens_breaker: true, stops_rail: true, ..self }
+    }
+
+    /// With the pause that came along in a reply with this status.
+    fn after(self, retry_after_seconds: Option<u32>, status: Option<u16>) -> Self {
+        let for_all = self.opens_breaker || matches!(status, Some(429 | 503));
+        Self { retry_after_seconds, rail_waits: for_all && retry_after_seconds.is_some(), ..self }
     }
 }
 

@@ -18,7 +18,7 @@ pub fn query(kind: Kind, heard: &Heard, witness: &Witness, codes: &CodeTable) ->
         Heard::Valid | Heard::Invalid(_) => failed("the adapter was not asked for a status"),
     };
     let retry_after_seconds = asked.and_then(|asked| asked.retry_after_seconds);
-    Decision { of_a_question: true, retry_after_seconds, ..decision }
+    Decision { of_a_question: true, ..decision.after(retry_after_seconds, seen.status()) }
 }
 
 fn of_answer(
@@ -61,6 +61,7 @@ fn declined(code: &Option<Code>, seen: Seen, codes: &CodeTable) -> Decision {
     match code.as_ref().and_then(|code| codes.meaning(Asked::QueryStatus, seen.status(), code)) {
         Some(Meaning::Terminal | Meaning::Retryable) => terminal,
         Some(Meaning::Hold) => terminal.opening_the_breaker(),
+        Some(Meaning::Stop) => terminal.stopping_the_rail(),
         Some(Meaning::Pending) => Decision::new(Class::Pending, ErrorCode::RailPending),
         Some(Meaning::Success | Meaning::Unknown) => failed("the code table does not take it for a refusal"),
         Some(Meaning::TerminalReview) | None => Decision::new(Class::TerminalReview, ErrorCode::RailDeclined),

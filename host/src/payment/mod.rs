@@ -3,9 +3,11 @@
 //! - `money`: amounts without floats
 //! - `private`: what is never shown
 //! - `key`: the one key of a payment, in the forms that rails ask for
+//! - `plain`: texts without what a terminal would obey
 
 mod key;
 mod money;
+mod plain;
 mod private;
 
 use std::fmt;
@@ -15,6 +17,7 @@ use uuid::Uuid;
 
 pub use key::{KeyForm, RailKey};
 pub use money::{Money, same_amount};
+pub use plain::{is_unsafe, plain};
 pub use private::Private;
 
 /// Something that keeps a payment from being sent, and where.
@@ -37,7 +40,7 @@ impl Violation {
 }
 
 /// Whom to pay: by a single text, by named parts, or both ways empty. Shown to nobody: `Debug` masks it.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Destination {
     pub plain: Option<String>,
     /// In the order of the payload. A part that is no text there is JSON here.

@@ -8,8 +8,11 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use wasmparser::{Encoding, Parser, Payload};
 
+use crate::payment::plain;
+
 use super::definition::Profile;
 use super::error::LoadError;
+use super::file;
 
 /// Far above what language runtimes produce (18 MB); compiling is the one thing that no limit of the engine covers.
 pub const BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -44,6 +47,9 @@ const GRANTED: [&str; 18] = [
 /// What language runtimes import whether they need it or not; linked to something empty, where the rail's file asks for it.
 const INERT: [&str; 2] = ["wasi:filesystem/", "wasi:sockets/"];
 
+/// Imports and exports of a component. An adapter has some thirty; each one more costs the host memory before a limit holds.
+const NAMES_MAX: usize = 1_000;
+
 /// A component's bytes, if there are not too many of them.
 pub fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
     let unreadable = |error| LoadError::Unreadable { path: path.to_owned(), error };
@@ -51,7 +57,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
     if bytes > BYTES_MAX {
         return Err(LoadError::TooLarge { bytes, max: BYTES_MAX });
     }
-    fs::read(path).map_err(unreadable)
+    file::read(path, BYTES_MAX).map_err(unreadable)
 }
 
 /// SHA-256 of a component. The name under which it is pinned, cached and recorded.
@@ -67,6 +73,11 @@ impl Digest {
         let mut digest = [0; 32];
         hex::decode_to_slice(text, &mut digest).ok()?;
         Some(Self(digest))
+    }
+
+    /// None where there are not 32 of them.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
     }
 
     pub fn as_bytes(&self) -> &[u8; 32] {
@@ -86,7 +97,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// What a component says of itself without being run.
+/// What a component says of itself without being run, in names that are safe to show.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Outline {
     pub contract: Option<String>,
@@ -100,6 +111,15 @@ impl Outline {
         let malformed =
             |error: wasmparser::BinaryReaderError| LoadError::Malformed(one_line(&error.to_string()));
         let (mut imports, mut exports, mut depth) = (Vec::new(), Vec::new(), 0_usize);
+        let note = |names: &mut Vec<String>, name: &str| match names.len() {
+            NAMES_MAX => {
+                Err(LoadError::Malformed(format!("it has more than {NAMES_MAX} imports or exports")))
+            }
+            _ => {
+                names.push(plain(name).into_owned());
+                Ok(())
+            }
+        };
         for payload in Parser::new(0).parse_all(bytes) {
             match payload.map_err(malformed)? {
                 Payload::Version { encoding: Encoding::Module, .. } if depth == 0 => {
@@ -109,12 +129,12 @@ impl Outline {
                 Payload::End(_) => depth = depth.saturating_sub(1),
                 Payload::ComponentImportSection(section) if depth == 0 => {
                     for import in section {
-                        imports.push(import.map_err(malformed)?.name.name.to_owned());
+                        note(&mut imports, import.map_err(malformed)?.name.name)?;
                     }
                 }
                 Payload::ComponentExportSection(section) if depth == 0 => {
                     for export in section {
-                        exports.push(export.map_err(malformed)?.name.name.to_owned());
+                        note(&mut exports, export.map_err(malformed)?.name.name)?;
                     }
                 }
                 _ => {}
@@ -156,7 +176,7 @@ pub fn is_signed(digest: &Digest, signature: &[u8], trusted: &[[u8; 32]]) -> boo
     trusted.iter().any(|key| UnparsedPublicKey::new(&ED25519, key).verify(&text, signature).is_ok())
 }
 
-/// The parser's messages may run over several lines.
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+/// A message of parser or compiler, safe to show: it may run over several lines, and repeats names of the component.
+pub(super) fn one_line(text: &str) -> String {
+    plain(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
 }

@@ -2,16 +2,20 @@
 
 use std::fs;
 use std::hash::{Hash, Hasher};
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use super::artifact::Digest;
+use super::artifact::{Digest, one_line};
+use super::compile::Compiler;
 use super::error::LoadError;
+
+/// No compilation takes as long.
+const DRAFT_AGE_MAX: Duration = Duration::from_secs(3600);
 
 /// A folder that nobody but this host's user may write to.
 #[derive(Debug, Clone)]
@@ -37,38 +41,88 @@ impl Cache {
         {
             return Err(failed("must be a folder of this user's that nobody else may write to".to_owned()));
         }
+        sweep(folder).map_err(|error| failed(error.to_string()))?;
         Ok(Self(folder.to_owned()))
     }
 
-    pub(super) fn component(
+    pub(super) async fn component(
         &self,
         engine: &Engine,
+        compiler: &Compiler,
         digest: &Digest,
-        bytes: &[u8],
+        bytes: Vec<u8>,
     ) -> Result<(Component, Found), LoadError> {
         let path = self.0.join(format!("{digest}-{}.cwasm", engine_name(engine)));
         if path.exists() {
             // A file that does not fit, or is cut short, is compiled again.
-            match read(engine, &path) {
+            match load(engine, &path).await? {
                 Ok(component) => return Ok((component, Found::Warm)),
                 Err(error) => tracing::warn!(path = %path.display(), %error, "compiled code cannot be used"),
             }
         }
-        let code =
-            engine.precompile_component(bytes).map_err(|error| LoadError::Compile(format!("{error:#}")))?;
-        self.write(&path, &code).map_err(|error| LoadError::Cache(format!("{}: {error}", path.display())))?;
-        let component = read(engine, &path).map_err(|error| LoadError::Compile(format!("{error:#}")))?;
+        let failed = |error: std::io::Error| LoadError::Cache(format!("{}: {error}", path.display()));
+        let draft = Draft::new(&self.0).map_err(failed)?;
+        compiler.compile(&bytes, draft.file.try_clone().map_err(failed)?).await?;
+        draft.keep_as(&path).await.map_err(failed)?;
+        let component = load(engine, &path)
+            .await?
+            .map_err(|error| LoadError::Compile(one_line(&format!("{error:#}"))))?;
         Ok((component, Found::Compiled))
     }
+}
 
-    /// Whole or not at all, whoever else is writing the same file.
-    fn write(&self, path: &Path, code: &[u8]) -> std::io::Result<()> {
-        let draft = self.0.join(format!(".{}", uuid::Uuid::new_v4()));
-        let mut file = fs::File::create_new(&draft)?;
-        file.write_all(code)?;
-        file.sync_all()?;
-        fs::rename(&draft, path)
+/// Code on its way into the cache: whole or not at all, whoever else is writing the same file.
+struct Draft {
+    path: PathBuf,
+    file: fs::File,
+}
+
+impl Draft {
+    fn new(folder: &Path) -> std::io::Result<Self> {
+        let path = folder.join(format!(".{}", uuid::Uuid::new_v4()));
+        let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        Ok(Self { path, file })
     }
+
+    async fn keep_as(self, path: &Path) -> std::io::Result<()> {
+        let path = path.to_owned();
+        tokio::task::spawn_blocking(move || {
+            if self.file.metadata()?.len() == 0 {
+                return Err(std::io::Error::other("the compiler wrote nothing"));
+            }
+            self.file.sync_all()?;
+            fs::rename(&self.path, path)
+        })
+        .await?
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // Gone already where the code was kept.
+        fs::remove_file(&self.path).ok();
+    }
+}
+
+/// Removes what hosts left behind that were killed while they compiled.
+fn sweep(folder: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let is_draft = entry.file_name().as_encoded_bytes().starts_with(b".");
+        let age = entry.metadata().and_then(|facts| facts.modified()).map(|since| since.elapsed());
+        if is_draft && matches!(age, Ok(Ok(age)) if age > DRAFT_AGE_MAX) {
+            // Another host may have been faster.
+            fs::remove_file(entry.path()).ok();
+        }
+    }
+    Ok(())
+}
+
+async fn load(engine: &Engine, path: &Path) -> Result<wasmtime::Result<Component>, LoadError> {
+    let (engine, path) = (engine.clone(), path.to_owned());
+    tokio::task::spawn_blocking(move || read(&engine, &path))
+        .await
+        .map_err(|error| LoadError::Compile(error.to_string()))
 }
 
 #[expect(
@@ -76,13 +130,14 @@ impl Cache {
     reason = "compiled code is native code: there is no way to load it that the compiler could check"
 )]
 fn read(engine: &Engine, path: &Path) -> wasmtime::Result<Component> {
-    // SAFETY: the file was written by `Cache::write` from this engine's own output, and stands in a folder that `Cache::open`
-    // found to be writable by this user alone. A third party's compiled code never gets here; wasmtime itself refuses files
-    // of another version or configuration.
+    // SAFETY: the file was written by a compiler of this host's own build for this engine, and stands in a folder that
+    // `Cache::open` found to be writable by this user alone. A third party's compiled code never gets here; wasmtime itself
+    // refuses files of another version or configuration.
     unsafe { Component::deserialize_file(engine, path) }
 }
 
-fn engine_name(engine: &Engine) -> String {
+/// The same for engines that can run the same code.
+pub(super) fn engine_name(engine: &Engine) -> String {
     struct Collect(Sha256);
     impl Hasher for Collect {
         fn write(&mut self, bytes: &[u8]) {

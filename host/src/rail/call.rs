@@ -9,7 +9,7 @@ use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 use wasmtime_wasi::I32Exit;
 
 use crate::faults::{CrashPoint, crash_point};
-use crate::payment::{Instruction, Violation};
+use crate::payment::{Instruction, Violation, plain};
 
 use super::artifact::Digest;
 use super::contract::{self, RailAdapter};
@@ -19,7 +19,7 @@ use super::egress::{Passage, Witness};
 use super::error::CallError;
 use super::host::{Excess, State};
 use super::journal::Line;
-use super::registry::Loaded;
+use super::loaded::Loaded;
 use super::sandbox::{Sandbox, TICK};
 
 /// What an adapter is to do.
@@ -154,6 +154,10 @@ impl Loaded {
         speak: impl AsyncFnOnce(&Instance, &mut Store<State>) -> Result<Heard, Ended>,
     ) -> Attempt {
         let started = Instant::now();
+        if self.revoked.contains(&self.digest) {
+            let heard = Heard::Failed(CallError::Revoked(self.digest));
+            return self.attempt(heard, Witness::default(), Vec::new(), started);
+        }
         let Ok(_place) = sandbox.places.try_acquire() else {
             return self.attempt(
                 Heard::Failed(CallError::Busy(sandbox.calls_max)),
@@ -239,9 +243,9 @@ fn name(error: &wasmtime::Error, output: &str, desk: &Desk) -> CallError {
                 .rev()
                 .find(|line| !line.trim().is_empty() && !line.starts_with("note:"))
                 .unwrap_or_default();
-            CallError::Trap(format!("{trap}: {last}").trim_end_matches(": ").to_owned())
+            CallError::Trap(format!("{trap}: {}", plain(last)).trim_end_matches(": ").to_owned())
         }
-        None => CallError::Resources(desk.safe(&error.root_cause().to_string())),
+        None => CallError::Resources(plain(&desk.safe(&error.root_cause().to_string())).into_owned()),
     }
 }
 

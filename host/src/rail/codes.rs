@@ -18,6 +18,8 @@ pub enum Meaning {
     Retryable,
     /// Something of ours: float, credentials, configuration.
     Hold,
+    /// Something of ours that gets worse with every try: a wrong PIN, a blocked account. Only a person goes on.
+    Stop,
     /// The money did not move and will not.
     Terminal,
     /// The same, for a reason that a person should look at.

@@ -3,7 +3,7 @@
 use wasmtime::Store;
 use wasmtime::component::{Component, ComponentExportIndex, ComponentNamedList, Instance, Lift};
 
-use crate::payment::{Instruction, KeyForm, Violation};
+use crate::payment::{Instruction, KeyForm, Violation, plain};
 
 use super::call::{Answer, Code, Description, Need};
 use super::error::CallError;
@@ -152,7 +152,13 @@ fn prose(text: String) -> String {
 
 /// Cut, and without what PostgreSQL does not store or a terminal would obey.
 fn cut(text: String, chars_max: usize) -> String {
-    text.chars().take(chars_max).map(|char| if char.is_control() { ' ' } else { char }).collect()
+    // A message over several lines stays readable in one.
+    let line: String = text
+        .chars()
+        .take(chars_max)
+        .map(|char| if char.is_control() && char.is_whitespace() { ' ' } else { char })
+        .collect();
+    plain(&line).into_owned()
 }
 
 pub(super) fn violations(found: Vec<wire::Violation>) -> Result<Vec<Violation>, CallError> {

@@ -2,8 +2,8 @@
 //! expected there.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::env;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
 
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
@@ -13,6 +13,7 @@ use super::codes::CodeTable;
 use super::egress::address::Reach;
 use super::egress::rules::{Endpoint, EndpointFile};
 use super::error::LoadError;
+use super::file;
 use super::limits::{Limits, Timeouts};
 use super::pace::Pace;
 
@@ -143,6 +144,21 @@ pub enum Algorithm {
     EncryptRsaOaepSha256,
 }
 
+impl Algorithm {
+    /// Whether the key is the rail's public one.
+    fn is_public(self) -> bool {
+        matches!(self, Self::EncryptRsaPkcs1 | Self::EncryptRsaOaepSha1 | Self::EncryptRsaOaepSha256)
+    }
+}
+
+/// Who may know a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Secrecy {
+    Secret,
+    /// Everybody may read it, but nobody else may replace it.
+    Public,
+}
+
 /// How the host takes an access token from a reply.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -187,6 +203,8 @@ pub struct Definition {
     pub name: String,
     /// Where relative paths start.
     pub folder: PathBuf,
+    /// Of the file's text.
+    pub digest: Digest,
     pub file: RailFile,
     pub endpoints: Vec<Endpoint>,
 }
@@ -197,8 +215,8 @@ pub const BUILTIN: &str = "builtin:";
 
 impl Definition {
     pub fn load(path: &Path) -> Result<Self, LoadError> {
-        let text = fs::read_to_string(path)
-            .map_err(|error| LoadError::Unreadable { path: path.to_owned(), error })?;
+        let text =
+            file::read_text(path).map_err(|error| LoadError::Unreadable { path: path.to_owned(), error })?;
         let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         let folder = path.parent().unwrap_or(Path::new(""));
         Self::parse(name, folder, &text)
@@ -217,7 +235,8 @@ impl Definition {
             )
         })?;
         let endpoints = file.endpoints.iter().map(Endpoint::read).collect::<Result<Vec<_>, _>>()?;
-        let definition = Self { name: name.to_owned(), folder: folder.to_owned(), file, endpoints };
+        let (name, folder, digest) = (name.to_owned(), folder.to_owned(), Digest::of(text.as_bytes()));
+        let definition = Self { name, folder, digest, file, endpoints };
         match definition.problem() {
             Some(problem) => Err(problem),
             None => Ok(definition),
@@ -317,17 +336,6 @@ impl Definition {
         })
     }
 
-    /// A secret or key that refers to what comes with the simulators.
-    pub fn simulated_secret(&self) -> Option<String> {
-        let simulated =
-            |source: &Source| matches!(source, Source::File { file } if file.starts_with("simulated"));
-        let secret = self.file.secrets.iter().find(|(_, source)| simulated(source));
-        let key = self.file.keys.iter().find(|(_, key)| simulated(&key.key));
-        secret
-            .map(|(name, _)| format!("secrets.{name}"))
-            .or_else(|| key.map(|(name, _)| format!("keys.{name}")))
-    }
-
     /// The same rail with another component, by its path and digest.
     #[must_use]
     pub fn with_component(mut self, path: &Path, digest: &Digest) -> Self {
@@ -342,11 +350,42 @@ impl Definition {
         self.folder.join(relative)
     }
 
-    /// The files besides this one that decide what is loaded: component and signature.
+    /// Every value that does not stand in the file: under which key, from where, and whether all the world may know it.
+    pub(super) fn sources(&self) -> Vec<(String, &Source, Secrecy)> {
+        let file = &self.file;
+        let secrets =
+            file.secrets.iter().map(|(name, source)| (format!("secrets.{name}"), source, Secrecy::Secret));
+        let keys = file.keys.iter().map(|(name, key)| {
+            let secrecy = if key.algorithm.is_public() { Secrecy::Public } else { Secrecy::Secret };
+            (format!("keys.{name}.key"), &key.key, secrecy)
+        });
+        let client = file
+            .network
+            .client
+            .iter()
+            .map(|client| ("network.client.key".to_owned(), &client.key, Secrecy::Secret));
+        secrets.chain(keys).chain(client).collect()
+    }
+
+    /// The files besides this one that decide what is loaded.
     pub(super) fn refers_to(&self) -> Vec<PathBuf> {
-        let component = self.path(Path::new(&self.file.component));
-        let signature = self.file.signature.as_ref().map(|signature| self.path(&signature.file));
-        std::iter::once(component).chain(signature).collect()
+        let file = &self.file;
+        let mut all = Vec::new();
+        if !file.component.starts_with(BUILTIN) {
+            all.push(self.path(Path::new(&file.component)));
+        }
+        all.extend(file.signature.iter().map(|signature| self.path(&signature.file)));
+        all.extend(file.network.ca.iter().map(|ca| self.path(ca)));
+        all.extend(file.network.client.iter().map(|client| self.path(&client.certificate)));
+        all.extend(self.sources().into_iter().filter_map(|(_, source, _)| self.source_path(source)));
+        all
+    }
+
+    pub(super) fn source_path(&self, source: &Source) -> Option<PathBuf> {
+        match source {
+            Source::Env { .. } => None,
+            Source::File { file } => Some(self.path(file)),
+        }
     }
 
     /// Follows a reference. The value is never part of a message.
@@ -361,7 +400,7 @@ impl Definition {
             }),
             Source::File { file } => {
                 let path = self.path(file);
-                fs::read_to_string(&path).map(|text| SecretString::from(text.trim_end().to_owned())).map_err(
+                file::read_text(&path).map(|text| SecretString::from(text.trim_end().to_owned())).map_err(
                     |error| {
                         problem(format!("{key} refers to {}, which cannot be read: {error}", path.display()))
                     },

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use thiserror::Error as ThisError;
 
+use super::artifact::Digest;
+
 /// Why a component was not taken in. None of its code had a say.
 #[derive(Debug, ThisError)]
 pub enum LoadError {
@@ -30,8 +32,18 @@ pub enum LoadError {
     ForbiddenImport(String),
     #[error("cannot be compiled: {0}")]
     Compile(String),
+    #[error("compiling it took more than {0} MiB of memory")]
+    CompileMemory(u32),
+    #[error("compiling it took more than {0} s of processor time")]
+    CompileCpu(u32),
+    #[error("compiling it took longer than {} s", .0.as_secs_f32())]
+    CompileTime(Duration),
+    #[error("its compiled code has more than {0} MiB")]
+    CompileSize(u64),
     #[error("does not fit its contract: {0}")]
     Mismatch(String),
+    #[error("component {0} is revoked")]
+    Revoked(Digest),
     #[error("describe failed: {0}")]
     Describe(CallError),
     #[error("asks for {kind} {name} ({purpose}), which the rail's file does not give")]
@@ -56,6 +68,7 @@ impl CallError {
             Self::Mismatch(_) => "mismatch",
             Self::BadAnswer(_) => "bad-answer",
             Self::Busy(_) => "busy",
+            Self::Revoked(_) => "revoked",
         }
     }
 }
@@ -83,4 +96,6 @@ pub enum CallError {
     BadAnswer(String),
     #[error("all {0} places for calls are taken")]
     Busy(usize),
+    #[error("component {0} is revoked")]
+    Revoked(Digest),
 }

@@ -1,5 +1,7 @@
 //! What an adapter wrote: log lines, standard output and error. Bounded, cleaned of secrets and of control characters.
 
+use crate::payment::plain;
+
 use super::egress::fill::{Veil, scrub_text};
 
 /// One line, safe to show.
@@ -41,7 +43,8 @@ impl Journal {
             return;
         }
         self.bytes_left -= size;
-        let clean = |text: &str| printable(&scrub_text(text, veils));
+        // Text of a stranger is data: nothing in it may move a terminal's cursor or begin a new line.
+        let clean = |text: &str| plain(&scrub_text(text, veils)).into_owned();
         let fields = fields.iter().map(|(name, value)| (clean(name), clean(value))).collect();
         self.lines.push(Line { level, message: clean(message), fields });
     }
@@ -55,11 +58,6 @@ impl Journal {
         }
         self.lines
     }
-}
-
-/// Text of a stranger is data: nothing in it may move a terminal's cursor or begin a new line.
-fn printable(text: &str) -> String {
-    text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
 }
 
 #[cfg(test)]
@@ -82,7 +80,7 @@ mod tests {
             journal.write(Level::INFO, "", &[], &[]);
         }
         let lines = journal.finish();
-        assert_eq!(lines[0].message, "pass [31m [secret] ");
+        assert_eq!(lines[0].message, "pass\u{fffd}[31m [secret]\u{fffd}");
         assert_eq!(lines[0].fields, [("k".to_owned(), "[secret]".to_owned())]);
         assert!(lines.len() < 10);
         assert!(lines.last().expect("a last one").message.contains("more lines were dropped"));

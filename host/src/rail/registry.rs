@@ -1,4 +1,4 @@
-//! Loading rails, and swapping their components while calls are running.
+//! The rails of a folder, and swapping what speaks for them while calls are running.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,235 +6,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use arc_swap::ArcSwap;
-use aws_lc_rs::constant_time::verify_slices_are_equal;
-use uuid::Uuid;
-use wasmtime::component::InstancePre;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::spawn_blocking;
 
 use crate::faults::{CrashPoint, crash_point};
 
-use super::artifact::{self, Digest, Outline};
-use super::call::{Description, Need};
-use super::codes::CodeTable;
-use super::contract::{Functions, RailAdapterPre};
-use super::definition::{BUILTIN, Definition, Kind, Rate};
-use super::desk::Inside;
-use super::egress::dial::Dialer;
-use super::egress::wire::Wire;
-use super::egress::{Carrier, Gate, Script, tls};
-use super::error::{CallError, LoadError};
-use super::host::State;
-use super::limits::{Limits, Timeouts};
-use super::pace::Pace;
+use super::artifact::{BYTES_MAX, Digest};
+use super::definition::Definition;
+use super::error::LoadError;
+use super::event::{LoadEvent, LoadOutcome};
+use super::file;
+use super::loaded::{Loaded, digest_wanted};
+use super::production::Rules;
+use super::revoked::Revoked;
 use super::sandbox::Sandbox;
-use super::tokens::Tokens;
-use super::vault::Vault;
-
-/// The name of the key that makes callback addresses.
-const CALLBACK_KEY: &str = "callback";
-
-/// An adapter, ready to be called, with everything that its rail's file says.
-pub struct Loaded {
-    pub digest: Digest,
-    pub description: Description,
-    pub kind: Kind,
-    pub limits: Limits,
-    pub timeouts: Timeouts,
-    pub pace: Pace,
-    /// For all hosts together.
-    pub rate: Option<Rate>,
-    pub codes: CodeTable,
-    pub idempotent: bool,
-    pub hand_over_marks: bool,
-    /// Nothing had to be compiled.
-    pub was_warm: bool,
-    pub(super) inside: Arc<Inside>,
-    pub(super) adapter: InstancePre<State>,
-    pub(super) functions: Functions,
-}
-
-impl std::fmt::Debug for Loaded {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Loaded").field("digest", &self.digest).finish_non_exhaustive()
-    }
-}
-
-impl Loaded {
-    pub async fn load(sandbox: &Sandbox, definition: &Definition) -> Result<Self, LoadError> {
-        let file = &definition.file;
-        let dialer = Dialer {
-            reach: file.network.reach,
-            timeout: file.timeouts.connect(),
-            tls: tls::client(definition)?,
-            resolver: sandbox.resolver.clone(),
-        };
-        let wire = Wire::new(dialer, file.timeouts.clone());
-        let loaded =
-            Self::assemble(sandbox, definition, Carrier::Wire(wire), Vault::open(definition)?).await?;
-        loaded.check_needs()?;
-        Ok(loaded)
-    }
-
-    /// What the database has to know of the rail, too.
-    fn promises(&self) -> (bool, bool, Option<Rate>) {
-        (self.idempotent, self.hand_over_marks, self.rate)
-    }
-
-    /// The same without a network: a script answers, and secrets and keys are made up.
-    pub async fn offline(
-        sandbox: &Sandbox,
-        definition: &Definition,
-        script: Arc<dyn Script>,
-    ) -> Result<Self, LoadError> {
-        let loaded =
-            Self::assemble(sandbox, definition, Carrier::Script(script), Vault::made_up(definition)?).await?;
-        loaded.check_needs()?;
-        Ok(loaded)
-    }
-
-    /// What a component says of itself, whether or not the rail's file gives what it needs.
-    pub async fn describe_only(
-        sandbox: &Sandbox,
-        definition: &Definition,
-        script: Arc<dyn Script>,
-    ) -> Result<Description, LoadError> {
-        let vault = Vault::made_up(definition)?;
-        Ok(Self::assemble(sandbox, definition, Carrier::Script(script), vault).await?.description)
-    }
-
-    /// From bytes to an adapter that has described itself. Any step that fails leaves nothing behind.
-    async fn assemble(
-        sandbox: &Sandbox,
-        definition: &Definition,
-        carrier: Carrier,
-        vault: Vault,
-    ) -> Result<Self, LoadError> {
-        let bytes = component_bytes(definition)?;
-        let digest = Digest::of(&bytes);
-        check_pins(definition, &digest)?;
-        Outline::read(&bytes)?.check(definition.file.profile)?;
-
-        let (component, found) = {
-            let (cache, engine) = (sandbox.cache.clone(), sandbox.engine.clone());
-            tokio::task::spawn_blocking(move || cache.component(&engine, &digest, &bytes))
-                .await
-                .map_err(|error| LoadError::Compile(error.to_string()))??
-        };
-        let mismatch = |error: wasmtime::Error| LoadError::Mismatch(format!("{error:#}"));
-        let linked = sandbox.linker(definition.file.profile).instantiate_pre(&component).map_err(mismatch)?;
-        let adapter = RailAdapterPre::new(linked).map_err(mismatch)?.instance_pre().clone();
-        let functions = Functions::find(&component)
-            .ok_or_else(|| LoadError::Mismatch("it lacks a function of the contract".to_owned()))?;
-
-        let file = &definition.file;
-        let inside = Inside {
-            settings: file.settings.clone(),
-            gate: Gate { endpoints: definition.endpoints.clone(), carrier, limits: file.limits.clone() },
-            vault,
-            tokens: Tokens::new(&file.tokens),
-        };
-        let mut loaded = Self {
-            digest,
-            description: Description::unknown(),
-            kind: file.kind,
-            limits: file.limits.clone(),
-            timeouts: file.timeouts.clone(),
-            pace: file.pace.clone(),
-            rate: file.rate,
-            codes: file.codes.clone(),
-            idempotent: file.idempotent,
-            hand_over_marks: file.hand_over_marks,
-            was_warm: found == super::cache::Found::Warm,
-            inside: Arc::new(inside),
-            adapter,
-            functions,
-        };
-        loaded.description = loaded.describe(sandbox).await.map_err(|error| match error {
-            CallError::Mismatch(why) => LoadError::Mismatch(why),
-            other => LoadError::Describe(other),
-        })?;
-        loaded.description.can_query &= definition.file.status_query;
-        Ok(loaded)
-    }
-
-    /// As if no call had been before.
-    pub(crate) fn forget_sessions(&self) {
-        self.inside.tokens.forget();
-    }
-
-    /// Whether a callback about a payment comes from where the adapter had it sent to: the proof is an HMAC of the outbox id under
-    /// the key `callback`.
-    pub fn vouches(&self, outbox_id: Uuid, proof: &str) -> bool {
-        let expected = self.inside.vault.hmac(CALLBACK_KEY, outbox_id.to_string().as_bytes());
-        match (expected, hex::decode(proof)) {
-            (Ok(expected), Ok(proof)) => verify_slices_are_equal(&expected, &proof).is_ok(),
-            _ => false,
-        }
-    }
-
-    /// What the adapter cannot do without must be in the rail's file.
-    fn check_needs(&self) -> Result<(), LoadError> {
-        let unmet = |kind: &'static str, needs: &[Need], given: &dyn Fn(&str) -> bool| match needs
-            .iter()
-            .find(|need| need.required && !given(&need.name))
-        {
-            Some(need) => {
-                Err(LoadError::Unmet { kind, name: need.name.clone(), purpose: need.purpose.clone() })
-            }
-            None => Ok(()),
-        };
-        let (described, inside) = (&self.description, &self.inside);
-        unmet("setting", &described.settings, &|name| inside.settings.contains_key(name))?;
-        unmet("secret", &described.secrets, &|name| inside.vault.secret(name).is_some())?;
-        unmet("key", &described.keys, &|name| inside.vault.key_names().any(|key| key == name))?;
-        unmet("token", &described.tokens, &|name| inside.tokens.names().any(|token| token == name))
-    }
-}
-
-impl Description {
-    fn unknown() -> Self {
-        Self {
-            name: String::new(),
-            version: String::new(),
-            currencies: Vec::new(),
-            can_query: false,
-            settings: Vec::new(),
-            secrets: Vec::new(),
-            keys: Vec::new(),
-            tokens: Vec::new(),
-        }
-    }
-}
-
-fn component_bytes(definition: &Definition) -> Result<Vec<u8>, LoadError> {
-    if let Some(name) = definition.file.component.strip_prefix(BUILTIN) {
-        return crate::builtin::component(name).map(<[u8]>::to_vec).ok_or_else(|| LoadError::Definition {
-            path: definition.path(Path::new(&format!("{}.toml", definition.name))),
-            problem: format!(
-                "component is {BUILTIN}{name}, expected one of {}",
-                crate::builtin::names().join(", ")
-            ),
-        });
-    }
-    artifact::read(&definition.path(Path::new(&definition.file.component)))
-}
-
-fn check_pins(definition: &Definition, digest: &Digest) -> Result<(), LoadError> {
-    if let Some(pinned) = &definition.file.sha256
-        && Digest::parse(pinned) != Some(*digest)
-    {
-        return Err(LoadError::WrongDigest { pinned: pinned.clone(), found: digest.to_string() });
-    }
-    let Some(signature) = &definition.file.signature else { return Ok(()) };
-    let path = definition.path(&signature.file);
-    let text =
-        fs::read_to_string(&path).map_err(|error| LoadError::Unreadable { path: path.clone(), error })?;
-    let trusted: Vec<[u8; 32]> =
-        signature.trusted.iter().filter_map(|key| hex::decode(key).ok()?.try_into().ok()).collect();
-    match hex::decode(text.trim()) {
-        Ok(bytes) if artifact::is_signed(digest, &bytes, &trusted) => Ok(()),
-        _ => Err(LoadError::WrongSignature { path }),
-    }
-}
 
 /// A rail: a name, and the component that speaks for it at the moment.
 #[derive(Debug)]
@@ -243,39 +28,68 @@ pub struct Rail {
     current: ArcSwap<Loaded>,
     /// The one before, for questions about what it sent.
     previous: Mutex<Option<Arc<Loaded>>>,
+    /// Of the rail's file and everything it refers to, as loaded.
+    seen: Mutex<Digest>,
+    revoked: Arc<Revoked>,
+    /// The component whose revocation was told.
+    told: Mutex<Option<Digest>>,
+    events: UnboundedSender<LoadEvent>,
 }
 
 impl Rail {
-    fn new(name: &str, loaded: Loaded) -> Self {
-        Self { name: name.to_owned(), current: ArcSwap::from_pointee(loaded), previous: Mutex::default() }
-    }
-
     /// For new calls. What it returns stays good for as long as it is held.
     pub fn current(&self) -> Arc<Loaded> {
         self.current.load_full()
     }
 
-    /// The component with this digest while it is still loaded, the current one otherwise. Where only the rail's file
-    /// changed, what it says now counts, and so it does for how long a call may take.
-    pub fn preferring(&self, digest: &Digest) -> Arc<Loaded> {
+    /// The component with this digest while it is still loaded, the current one otherwise; none where that one is revoked.
+    /// Where only the rail's file changed, what it says now counts, and so it does for how long a call may take.
+    pub fn preferring(&self, digest: &Digest) -> Option<Arc<Loaded>> {
         let current = self.current();
         let previous = self.previous.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match previous {
-            Some(loaded)
-                if current.digest != *digest
-                    && loaded.digest == *digest
-                    && loaded.timeouts.call_ms <= current.timeouts.call_ms =>
-            {
-                loaded
-            }
-            _ => current,
-        }
+        let asked_for = previous.filter(|loaded| {
+            current.digest != *digest
+                && loaded.digest == *digest
+                && loaded.timeouts.call_ms <= current.timeouts.call_ms
+        });
+        [asked_for, Some(current)].into_iter().flatten().find(|loaded| !self.revoked.contains(&loaded.digest))
     }
 
-    fn swap(&self, loaded: Loaded) {
+    /// Whether the component that speaks for it may not: every call of it fails, until it is replaced.
+    pub fn is_revoked(&self) -> bool {
+        self.revoked.contains(&self.current().digest)
+    }
+
+    /// Once per component.
+    fn tell_if_revoked(&self) {
+        let (rail, current) = (&self.name, self.current());
+        let digest = current.digest;
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.revoked.contains(&digest) || *told == Some(digest) {
+            return;
+        }
+        *told = Some(digest);
+        let detail = LoadError::Revoked(digest).to_string();
+        tracing::error!(rail, %digest, "{rail}: {detail}; nothing is sent until it is replaced");
+        let event = LoadEvent {
+            rail: rail.clone(),
+            outcome: LoadOutcome::Revoked,
+            component: Some(digest),
+            file: current.file_digest,
+            detail,
+            added: false,
+        };
+        // Nobody listens where no record is kept.
+        self.events.send(event).ok();
+    }
+
+    fn swap(&self, loaded: Loaded, seen: Digest) {
         crash_point(CrashPoint::Swapping);
+        let to = loaded.digest;
         let old = self.current.swap(Arc::new(loaded));
-        *self.previous.lock().unwrap_or_else(PoisonError::into_inner) = Some(old);
+        // The same component with the secrets and limits of yesterday is of no use to anybody.
+        *self.previous.lock().unwrap_or_else(PoisonError::into_inner) = (old.digest != to).then_some(old);
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
     }
 }
 
@@ -283,14 +97,10 @@ impl Rail {
 #[derive(Debug)]
 pub struct Rails {
     pub(super) folder: PathBuf,
-    slots: RwLock<BTreeMap<String, Slot>>,
-}
-
-#[derive(Debug, Clone)]
-struct Slot {
-    rail: Arc<Rail>,
-    /// Of the rail's file and everything it refers to, as loaded.
-    seen: Digest,
+    rules: Rules,
+    events: UnboundedSender<LoadEvent>,
+    revoked: Arc<Revoked>,
+    rails: RwLock<BTreeMap<String, Arc<Rail>>>,
 }
 
 /// What a reload did to a rail.
@@ -309,35 +119,48 @@ pub enum Reloaded {
 }
 
 impl Rails {
-    /// Loads every rail of a folder; the first that fails stops the start.
-    pub async fn load(sandbox: &Sandbox, folder: &Path) -> Result<Self, LoadError> {
-        let mut slots = BTreeMap::new();
+    /// Loads every rail of a folder; the first that fails stops the start. What becomes of each, then and later, is told to
+    /// `events`, whether or not anybody listens.
+    pub async fn load(
+        sandbox: &Sandbox,
+        folder: &Path,
+        rules: Rules,
+        events: UnboundedSender<LoadEvent>,
+    ) -> Result<Self, LoadError> {
+        let rails = Self {
+            folder: folder.to_owned(),
+            rules,
+            events,
+            revoked: Arc::default(),
+            rails: RwLock::default(),
+        };
         for path in files(folder)? {
-            let definition = Definition::load(&path)?;
-            let seen = fingerprint(&path, &definition);
-            let loaded = Loaded::load(sandbox, &definition).await.map_err(|error| in_file(&path, error))?;
-            let rail = Arc::new(Rail::new(&definition.name, loaded));
-            slots.insert(definition.name, Slot { rail, seen });
+            if let Reloaded::Refused(error) = rails.renew(sandbox, &path, false).await {
+                return Err(error);
+            }
         }
-        Ok(Self { folder: folder.to_owned(), slots: RwLock::new(slots) })
+        Ok(rails)
     }
 
     pub fn get(&self, name: &str) -> Option<Arc<Rail>> {
-        self.slot(name).map(|slot| slot.rail)
+        self.rails.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
     /// By name.
     pub fn all(&self) -> Vec<Arc<Rail>> {
-        self.slots
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .map(|slot| slot.rail.clone())
-            .collect()
+        self.rails.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    fn slot(&self, name: &str) -> Option<Slot> {
-        self.slots.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    /// From now on these components may not speak, and are not loaded again. Those that are known already change nothing.
+    pub fn revoke(&self, digests: &[Digest]) {
+        self.revoked.add(digests);
+        self.all().iter().for_each(|rail| rail.tell_if_revoked());
+    }
+
+    /// What each rail works with: its component and its file.
+    pub fn digests(&self) -> BTreeMap<String, String> {
+        let both = |loaded: &Loaded| format!("{} {}", loaded.digest, loaded.file_digest);
+        self.all().iter().map(|rail| (rail.name.clone(), both(&rail.current()))).collect()
     }
 
     /// Looks at all files again and swaps in what changed. New calls go to the new component, calls in flight finish on the
@@ -346,48 +169,103 @@ impl Rails {
         let mut report: BTreeMap<String, Reloaded> =
             self.all().iter().map(|rail| (rail.name.clone(), Reloaded::Missing)).collect();
         for path in files(&self.folder)? {
-            let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
-            let done = match Definition::load(&path) {
-                Err(error) => Reloaded::Refused(error),
-                Ok(definition) => self.renew(sandbox, &path, definition).await,
-            };
-            report.insert(name, done);
+            report.insert(name_of(&path), self.renew(sandbox, &path, true).await);
         }
         Ok(report)
     }
 
-    async fn renew(&self, sandbox: &Sandbox, path: &Path, definition: Definition) -> Reloaded {
-        let seen = fingerprint(path, &definition);
-        let slot = self.slot(&definition.name);
-        if slot.as_ref().is_some_and(|slot| slot.seen == seen) {
-            return Reloaded::Unchanged;
-        }
-        let loaded = match Loaded::load(sandbox, &definition).await {
-            Ok(loaded) => loaded,
-            Err(error) => return Reloaded::Refused(in_file(path, error)),
-        };
-        let to = loaded.digest;
-        let (rail, done) = match slot {
-            // The database goes by what it was told of these.
-            Some(slot) if slot.rail.current().promises() != loaded.promises() => {
-                let problem =
-                    "idempotent, hand_over_marks or rate changed, expected a start after railhost migrate";
-                return Reloaded::Refused(LoadError::Definition {
-                    path: path.to_owned(),
-                    problem: problem.to_owned(),
-                });
+    /// Loads one rail if anything about it changed, and tells of it.
+    async fn renew(&self, sandbox: &Sandbox, path: &Path, running: bool) -> Reloaded {
+        let name = name_of(path);
+        let (component, file, done) = match Definition::load(path) {
+            Err(error) => {
+                let file = Digest::of(&file::read(path, file::SMALL_BYTES_MAX).unwrap_or_default());
+                (None, file, Reloaded::Refused(error))
             }
-            Some(slot) => {
-                let from = slot.rail.current().digest;
-                slot.rail.swap(loaded);
-                (slot.rail, Reloaded::Swapped { from, to })
+            Ok(definition) => {
+                let wanted = digest_wanted(&definition);
+                let done = self.exchange(sandbox, path, &definition).await;
+                (
+                    wanted,
+                    definition.digest,
+                    done.unwrap_or_else(|error| Reloaded::Refused(in_file(path, error))),
+                )
             }
-            None => (Arc::new(Rail::new(&definition.name, loaded)), Reloaded::Added(to)),
         };
-        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
-        slots.insert(definition.name, Slot { rail, seen });
+        let (outcome, detail) = match &done {
+            Reloaded::Unchanged | Reloaded::Missing => return done,
+            Reloaded::Added(_) if running => (LoadOutcome::Loaded, "new while the host runs".to_owned()),
+            Reloaded::Added(_) => (LoadOutcome::Loaded, "at the start".to_owned()),
+            Reloaded::Swapped { from, .. } => (LoadOutcome::Loaded, format!("takes over from {from}")),
+            Reloaded::Refused(error) => {
+                let revoked = component.is_some_and(|digest| self.revoked.contains(&digest));
+                (if revoked { LoadOutcome::Revoked } else { LoadOutcome::Refused }, error.to_string())
+            }
+        };
+        let added = running && matches!(done, Reloaded::Added(_));
+        // Nobody listens where no record is kept.
+        self.events.send(LoadEvent { rail: name, outcome, component, file, detail, added }).ok();
         done
     }
+
+    async fn exchange(
+        &self,
+        sandbox: &Sandbox,
+        path: &Path,
+        definition: &Definition,
+    ) -> Result<Reloaded, LoadError> {
+        let seen = fingerprint(definition).await;
+        let rail = self.get(&definition.name);
+        let known = rail.as_ref().map(|rail| *rail.seen.lock().unwrap_or_else(PoisonError::into_inner));
+        if known == Some(seen) {
+            return Ok(Reloaded::Unchanged);
+        }
+        let refused = |problem: String| LoadError::Definition { path: path.to_owned(), problem };
+        if self.rules.production
+            && let Some(problem) = definition.refused_in_production()
+        {
+            return Err(refused(problem));
+        }
+        if let Some(digest) = digest_wanted(definition).filter(|digest| self.revoked.contains(digest)) {
+            return Err(LoadError::Revoked(digest));
+        }
+        let loaded = Loaded::load(sandbox, definition).await?.revocable(self.revoked.clone());
+        let to = loaded.digest;
+        match rail {
+            // The database goes by what it was told of these.
+            Some(rail) if rail.current().promises() != loaded.promises() => {
+                let problem =
+                    "idempotent, hand_over_marks or rate changed, expected a start after railhost migrate";
+                Err(refused(problem.to_owned()))
+            }
+            Some(rail) => {
+                let from = rail.current().digest;
+                rail.swap(loaded, seen);
+                Ok(Reloaded::Swapped { from, to })
+            }
+            None => {
+                self.add(&definition.name, loaded, seen);
+                Ok(Reloaded::Added(to))
+            }
+        }
+    }
+
+    fn add(&self, name: &str, loaded: Loaded, seen: Digest) {
+        let rail = Rail {
+            name: name.to_owned(),
+            current: ArcSwap::from_pointee(loaded),
+            previous: Mutex::default(),
+            seen: Mutex::new(seen),
+            revoked: self.revoked.clone(),
+            told: Mutex::default(),
+            events: self.events.clone(),
+        };
+        self.rails.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), Arc::new(rail));
+    }
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned()
 }
 
 fn in_file(path: &Path, error: LoadError) -> LoadError {
@@ -410,12 +288,20 @@ pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
     Ok(files)
 }
 
-/// Changes when the rail's file, its component or its signature does.
-fn fingerprint(path: &Path, definition: &Definition) -> Digest {
-    let mut all = fs::read(path).unwrap_or_default();
-    for referred in definition.refers_to() {
-        let bytes = fs::read(&referred).unwrap_or_default();
-        all.extend_from_slice(Digest::of(&bytes).as_bytes());
-    }
-    Digest::of(&all)
+/// Changes when the rail's file does, or the content of any file that it refers to: component, signature, secrets, keys and
+/// certificates.
+async fn fingerprint(definition: &Definition) -> Digest {
+    let (file, referred) = (definition.digest, definition.refers_to());
+    let look = move || {
+        let mut all = file.as_bytes().to_vec();
+        for path in referred {
+            // One that cannot be read differs from an empty one.
+            let content = file::read(&path, BYTES_MAX).map(|bytes| Digest::of(&bytes));
+            all.push(u8::from(content.is_ok()));
+            all.extend_from_slice(content.unwrap_or(file).as_bytes());
+        }
+        Digest::of(&all)
+    };
+    // It fails with the process only.
+    spawn_blocking(look).await.unwrap_or(file)
 }

@@ -13,6 +13,7 @@ use wasmtime_wasi::p2::bindings::{cli, random};
 use wasmtime_wasi::random::WasiRandom;
 
 use super::cache::Cache;
+use super::compile::{CompileLimits, Compiler};
 use super::contract::imported;
 use super::definition::Profile;
 use super::egress::{Resolve, Resolver};
@@ -46,6 +47,7 @@ pub struct Sandbox {
     pub(super) places: Arc<Semaphore>,
     pub(super) calls_max: usize,
     pub(super) cache: Cache,
+    pub(super) compiler: Compiler,
     pub(super) resolver: Arc<dyn Resolve>,
 }
 
@@ -62,6 +64,7 @@ pub struct Options {
     pub calls_max: usize,
     pub resolver: Arc<dyn Resolve>,
     pub allocation: Allocation,
+    pub compile: CompileLimits,
 }
 
 /// Where instances live.
@@ -75,13 +78,18 @@ pub enum Allocation {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { calls_max: CALLS_DEFAULT, resolver: Arc::new(Resolver), allocation: Allocation::Pooled }
+        Self {
+            calls_max: CALLS_DEFAULT,
+            resolver: Arc::new(Resolver),
+            allocation: Allocation::Pooled,
+            compile: CompileLimits::default(),
+        }
     }
 }
 
 impl Sandbox {
-    /// Compiled code goes to `cache`.
-    pub fn new(cache: &Path, options: Options) -> Result<Self, LoadError> {
+    /// Compiled code goes to `cache`. It is made by `compiler`, which is a `railhost` of this build.
+    pub fn new(cache: &Path, compiler: &Path, options: Options) -> Result<Self, LoadError> {
         let calls_max = options.calls_max.clamp(1, mappings_allow());
         let failed =
             |error: wasmtime::Error| LoadError::Compile(format!("the engine does not start: {error:#}"));
@@ -95,13 +103,14 @@ impl Sandbox {
         tick(&engine);
         let places = Arc::new(Semaphore::new(calls_max));
         Ok(Self {
-            engine,
             strict,
             inert,
             places,
             calls_max,
             cache: Cache::open(cache)?,
+            compiler: Compiler::new(compiler, options.compile, &engine),
             resolver: options.resolver,
+            engine,
         })
     }
 
@@ -132,7 +141,8 @@ fn mappings_allow() -> usize {
     (limit.unwrap_or(MAPPINGS_DEFAULT).saturating_sub(MAPPINGS_RESERVED) / MAPPINGS_PER_CALL).max(1)
 }
 
-fn config(allocation: InstanceAllocationStrategy) -> Config {
+/// Of every engine of this build, whether it runs code or makes it.
+pub(super) fn config(allocation: InstanceAllocationStrategy) -> Config {
     let mut config = Config::new();
     config
         .strategy(Strategy::Cranelift)

@@ -1,9 +1,10 @@
-//! Notices that a rail's file, component or signature changed, and swaps in what is new.
+//! Notices that a rail's file or a file that it refers to changed, and swaps in what is new.
 
 use std::convert::Infallible;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_blocking;
@@ -34,9 +35,28 @@ impl Rails {
     }
 }
 
-type Stamps = Vec<(PathBuf, Option<(SystemTime, u64)>)>;
+type Stamps = Vec<(PathBuf, Option<Stamp>)>;
 
-/// Of every rail's file and what it refers to: when it was written, and how long it is.
+/// The file itself, when the kernel last saw it change in any way, and how long it is. Nobody can set the second of these.
+#[derive(PartialEq, Eq)]
+struct Stamp {
+    file: (u64, u64),
+    changed: (i64, i64),
+    bytes: u64,
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Self> {
+        let found = path.metadata().ok()?;
+        Some(Self {
+            file: (found.dev(), found.ino()),
+            changed: (found.ctime(), found.ctime_nsec()),
+            bytes: found.len(),
+        })
+    }
+}
+
+/// Of every rail's file and what it refers to.
 async fn stamps(folder: &Path) -> io::Result<Stamps> {
     let folder = folder.to_owned();
     let look = move || {
@@ -44,11 +64,7 @@ async fn stamps(folder: &Path) -> io::Result<Stamps> {
         for path in paths.clone() {
             paths.extend(Definition::load(&path).iter().flat_map(Definition::refers_to));
         }
-        let stamp = |path: &Path| {
-            let found = path.metadata().ok()?;
-            Some((found.modified().ok()?, found.len()))
-        };
-        paths.into_iter().map(|path| (path.clone(), stamp(&path))).collect()
+        paths.into_iter().map(|path| (path.clone(), Stamp::of(&path))).collect()
     };
     Ok(spawn_blocking(look).await?)
 }
@@ -64,6 +80,9 @@ fn report(reloaded: Result<std::collections::BTreeMap<String, Reloaded>, LoadErr
     for (rail, done) in rails {
         match done {
             Reloaded::Unchanged => {}
+            Reloaded::Swapped { from, to } if from == to => {
+                tracing::info!(rail, %to, "{rail}: loaded anew with the same component {to}");
+            }
             Reloaded::Swapped { from, to } => {
                 tracing::info!(rail, %from, %to, "{rail}: component {to} takes over from {from}");
             }

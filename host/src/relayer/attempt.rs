@@ -8,11 +8,12 @@ use chrono::TimeDelta;
 use super::breaker::Sign;
 use super::history::History;
 use super::lane::Lane;
-use super::schedule::{self, Manner, Step};
+use super::refusals::Refusal;
+use super::schedule::{self, Manner, Step, Written};
 use super::{Host, die};
 use crate::faults::{self, CrashPoint, Guard, crash_point};
 use crate::outbox::complete::{Outcome, State};
-use crate::outbox::lease::Lease;
+use crate::outbox::lease::{Hold, Lease};
 use crate::outcome::{self, Class, Decision, ErrorCode};
 use crate::payment::{Instruction, Origin, RailKey, Violation};
 use crate::rail::artifact::Digest;
@@ -22,8 +23,17 @@ use crate::rail::{self, CallError, Heard, Loaded, Task};
 pub(super) enum End {
     /// With something to write down.
     Outcome(Box<Outcome>),
+    /// The rail as a whole cannot pay now.
+    Held(Box<Hold>),
     /// Before anything was handed to the rail.
     Unused,
+}
+
+/// When a claim left this host, and when its answer came.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Claim {
+    pub sent: Instant,
+    pub received: Instant,
 }
 
 /// Carries one payment through one attempt.
@@ -31,8 +41,9 @@ pub(super) enum End {
 /// The order is the safety argument: the lease is on disk before the rail can hear of it, and nothing after the call may fail
 /// in a way that forgets it. A host that dies in here leaves the row leased, to be repaired and asked about.
 ///
-/// `received` is when the claim's answer came. Counted from there, what we take for the database's time is never ahead of it.
-pub(super) async fn run(host: &Host, lane: &Lane, lease: &Lease, received: Instant) -> End {
+/// `claim` says when it was sent and when its answer came. Counted from the latter, what we take for the database's time is never
+/// ahead of it.
+pub(super) async fn run(host: &Arc<Host>, lane: &Lane, lease: &Lease, claim: Claim) -> End {
     let history: History = match &lease.past {
         None => History::default(),
         Some(past) => match serde_json::from_value(past.0.clone()) {
@@ -57,7 +68,12 @@ pub(super) async fn run(host: &Host, lane: &Lane, lease: &Lease, received: Insta
             Step::Disburse => (loaded, Task::Disburse),
             Step::Ask => {
                 let sender = history.sender().and_then(Digest::parse);
-                (sender.map_or(loaded, |digest| lane.rail.preferring(&digest)), Task::Query)
+                let asked = match sender {
+                    Some(digest) => lane.rail.preferring(&digest),
+                    None => Some(loaded).filter(|_| !lane.rail.is_revoked()),
+                };
+                let Some(asked) = asked else { return End::Unused };
+                (asked, Task::Query)
             }
         };
     let done = match read(lease) {
@@ -65,16 +81,38 @@ pub(super) async fn run(host: &Host, lane: &Lane, lease: &Lease, received: Insta
         Ok(instruction) if task == Task::Query => {
             ask(host, lane, &loaded, lease, &Arc::new(instruction)).await
         }
-        Ok(instruction) => send(host, lane, &loaded, lease, &Arc::new(instruction)).await,
+        Ok(instruction) => send(host, lane, &loaded, lease, &Arc::new(instruction), claim.sent).await,
     };
     let Some((decision, took)) = done else { return End::Unused };
-    let now = lease.claimed_at + TimeDelta::from_std(received.elapsed()).unwrap_or_default();
+    if decision.stops_rail {
+        host.stop_rail(
+            &lane.rail.name,
+            decision.message.as_deref().unwrap_or("the rail's code table says stop"),
+        );
+    }
+    let now = lease.claimed_at + TimeDelta::from_std(claim.received.elapsed()).unwrap_or_default();
     let (attempts, manner) = (lease.attempt_count + 1, Manner::of(&loaded));
-    let mut outcome = faults::scheduled(schedule::outcome(decision, attempts, &history, &manner, now, die()));
-    outcome.adapter_digest = Some(*loaded.digest.as_bytes());
-    outcome.latency_ms = took.map(|took| took.as_millis() as i32);
+    let (error_code, rail_code, message) =
+        (decision.error_code, decision.rail_code.clone(), decision.message.clone());
+    let adapter_digest = Some(*loaded.digest.as_bytes());
+    let end = match schedule::outcome(decision, attempts, &history, &manner, now, die()) {
+        Written::Attempt(outcome) => {
+            let mut outcome = faults::scheduled(*outcome);
+            (outcome.adapter_digest, outcome.latency_ms) =
+                (adapter_digest, took.map(|took| took.as_millis() as i32));
+            End::Outcome(Box::new(outcome))
+        }
+        Written::Held { delay } => End::Held(Box::new(Hold {
+            held: lease.held(),
+            delay_seconds: delay.as_secs_f64(),
+            error_code: error_code.unwrap_or(ErrorCode::OnHold).as_str(),
+            rail_code,
+            message,
+            adapter_digest,
+        })),
+    };
     crash_point(CrashPoint::Decided);
-    End::Outcome(Box::new(outcome))
+    end
 }
 
 fn read(lease: &Lease) -> Result<Instruction, Vec<Violation>> {
@@ -84,7 +122,8 @@ fn read(lease: &Lease) -> Result<Instruction, Vec<Violation>> {
         participant_id: lease.participant_id.clone(),
         sequence_id: lease.sequence_id.unsigned_abs(),
     };
-    let attempt = lease.attempt_count.unsigned_abs() + 1;
+    // A mock answers by the number of the try.
+    let attempt = (lease.attempt_count + lease.holds).unsigned_abs() + 1;
     let mut instruction = Instruction::read(origin, lease.payload.get(), attempt)?;
     if faults::is_left_out(Guard::StableKey) {
         instruction.key = RailKey::of(lease.lease_token);
@@ -104,7 +143,7 @@ fn invalid(task: Task, violations: &[Violation]) -> Decision {
 type Done = Option<(Decision, Option<Duration>)>;
 
 async fn ask(
-    host: &Host,
+    host: &Arc<Host>,
     lane: &Lane,
     loaded: &Loaded,
     lease: &Lease,
@@ -115,22 +154,24 @@ async fn ask(
     let attempt = call(host, lane, loaded, Task::Query, instruction, trusted_until).await?;
     let decision = outcome::query(loaded.kind, &attempt.heard, &attempt.witness, &loaded.codes)
         .without(&instruction.destination);
-    // A question that fails says little of the rail, and one that succeeds does not say that it pays.
-    if decision.opens_breaker && lane.breaker.trip(&loaded.pace.breaker, Instant::now()) {
+    if sign(&decision, instruction)
+        .is_some_and(|sign| lane.breaker.heard(sign, &loaded.pace.breaker, Instant::now()))
+    {
         tell_of_breaker(lane, &decision);
     }
     Some((decision, Some(attempt.took)))
 }
 
 async fn send(
-    host: &Host,
+    host: &Arc<Host>,
     lane: &Lane,
     loaded: &Loaded,
     lease: &Lease,
     instruction: &Arc<Instruction>,
+    claim_sent: Instant,
 ) -> Done {
     shape(host, lane, loaded).await;
-    if host.is_held_back(lease) {
+    if host.is_held_back(lease, claim_sent) || lane.rail.is_revoked() {
         return None;
     }
     let mut trusted_until = may_start(host, loaded, lease)?;
@@ -152,7 +193,8 @@ async fn send(
     let decision = outcome::disburse(loaded.kind, &attempt.heard, &attempt.witness, &loaded.codes)
         .without(&instruction.destination);
     let decision = faults::judged(decision);
-    if sign(&decision).is_some_and(|sign| ticket.saw(sign, &loaded.pace.breaker, Instant::now())) {
+    if sign(&decision, instruction).is_some_and(|sign| ticket.saw(sign, &loaded.pace.breaker, Instant::now()))
+    {
         tell_of_breaker(lane, &decision);
     }
     Some((decision, Some(attempt.took)))
@@ -174,7 +216,7 @@ fn may_start(host: &Host, loaded: &Loaded, lease: &Lease) -> Option<Instant> {
 
 /// None if the sandbox has no place.
 async fn call(
-    host: &Host,
+    host: &Arc<Host>,
     lane: &Lane,
     loaded: &Loaded,
     task: Task,
@@ -191,6 +233,7 @@ async fn call(
         return None;
     }
     host.metrics.called(&lane.rail.name, attempt.took, failed);
+    tell_of_denials(host, lane, &attempt, instruction);
     for line in &attempt.log {
         let masked = |text: &str| instruction.destination.masked_in(text);
         let fields: Vec<_> =
@@ -205,12 +248,41 @@ async fn call(
 }
 
 /// What a decision says about the rail, if anything.
-fn sign(decision: &Decision) -> Option<Sign> {
+fn sign(decision: &Decision, instruction: &Instruction) -> Option<Sign> {
+    let asked_for = decision.retry_after_seconds.filter(|_| decision.rail_waits);
     match (decision.class, decision.error_code) {
-        _ if decision.opens_breaker => Some(Sign::Hold),
+        _ if decision.opens_breaker || decision.rail_waits => {
+            Some(Sign::Hold(asked_for.map(|seconds| Duration::from_secs(seconds.into()))))
+        }
         (_, Some(ErrorCode::InvalidPayload | ErrorCode::RefusedLocally)) => None,
+        (Class::Terminal | Class::TerminalReview, Some(ErrorCode::RailDeclined))
+            if !faults::is_left_out(Guard::RefusalsTrip) =>
+        {
+            let code = decision.rail_code.as_deref().unwrap_or_default();
+            let (destination, participant) = (&instruction.destination, &instruction.origin.participant_id);
+            Some(Sign::Refused(Refusal::new(code, destination, participant)))
+        }
         (Class::Unknown | Class::Retryable, _) => Some(Sign::Bad),
+        (Class::Pending | Class::NotFound, _) if decision.of_a_question => None,
         _ => Some(Sign::Good),
+    }
+}
+
+/// What the gate kept from leaving is counted and told; who tries to alter the money is stopped for a person.
+fn tell_of_denials(host: &Arc<Host>, lane: &Lane, attempt: &rail::Attempt, instruction: &Instruction) {
+    for denied in &attempt.witness.denied {
+        let why = instruction.destination.masked_in(&denied.why);
+        host.metrics.denied(&lane.rail.name, denied.rule.as_str());
+        tracing::warn!(
+            rail = lane.rail.name,
+            rule = denied.rule.as_str(),
+            digest = %attempt.digest,
+            "{}: kept from leaving: {why}", lane.rail.name
+        );
+        if lane.stops_for(denied.rule, &instruction.origin.participant_id) {
+            let why = format!("its adapter {} tried what it must not: {why}", attempt.digest);
+            host.stop_rail(&lane.rail.name, &why);
+        }
     }
 }
 

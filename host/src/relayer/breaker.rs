@@ -1,21 +1,36 @@
-//! Leaves a rail alone that fails, and tries it again with a single payment.
+//! Leaves a rail alone that fails, and tries it again with a single payment. So does a rail begin that was just started or
+//! resumed: what is wrong with it costs one payment and not all of them.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::refusals::{Refusal, Refusals};
+use crate::faults::{self, Guard};
 use crate::rail::pace::BreakerPace;
 
 /// Each try that fails doubles the next pause, so many times. A rail that stays broken is not tried to death, payment by payment.
 const DOUBLED_MAX: u32 = 4;
 /// Not beyond this: a rail that was mended is not to stay shut for hours.
 const OPEN_MAX: Duration = Duration::from_secs(15 * 60);
+/// A rail may ask for a longer pause, up to this.
+const ASKED_FOR_MAX: Duration = Duration::from_secs(3600);
 
 #[derive(Debug)]
-pub(super) struct Breaker(Mutex<State>);
+pub(super) struct Breaker(Mutex<Inner>);
 
-impl Default for Breaker {
-    fn default() -> Self {
-        Self(Mutex::new(State::Closed { ended: 0, failed: 0 }))
+#[derive(Debug)]
+struct Inner {
+    state: State,
+    refusals: Refusals,
+}
+
+impl Inner {
+    fn beginning() -> Self {
+        let state = match faults::is_left_out(Guard::BeginsWithOne) {
+            false => State::Beginning { one_is_out: false },
+            true => State::Closed { ended: 0, failed: 0 },
+        };
+        Self { state, refusals: Refusals::default() }
     }
 }
 
@@ -34,6 +49,10 @@ enum State {
     Probing {
         bad_probes: u32,
     },
+    /// Nothing is known of the rail yet: one payment at a time.
+    Beginning {
+        one_is_out: bool,
+    },
 }
 
 /// What a rail may be given.
@@ -45,67 +64,130 @@ pub(super) enum Grants {
 }
 
 /// How a call went, for the rail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Sign {
     Good,
     Bad,
-    /// No need to see more.
-    Hold,
+    /// The rail's final no to this payment. A run of them says something of the rail.
+    Refused(Refusal),
+    /// No need to see more. The rail may have said for how long.
+    Hold(Option<Duration>),
 }
 
 impl Breaker {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Inner::beginning()))
+    }
+
+    /// A person says that it may go on: with one payment, as after a start.
+    pub(super) fn begin_again(&self) {
+        *self.inner() = Inner::beginning();
+    }
+
     pub(super) fn grants(&self, now: Instant) -> Grants {
-        match *self.state() {
+        match self.inner().state {
             State::Closed { .. } => Grants::All,
             State::Open { until, .. } if now >= until => Grants::One,
-            State::Open { .. } | State::Probing { .. } => Grants::None,
+            State::Beginning { one_is_out: false } => Grants::One,
+            State::Open { .. } | State::Probing { .. } | State::Beginning { .. } => Grants::None,
         }
     }
 
     /// A ticket if a payment may be sent now. After a pause the first that asks is the probe.
     pub(super) fn admit(&self, now: Instant) -> Option<Ticket<'_>> {
-        let mut state = self.state();
-        let probe = match *state {
+        let mut inner = self.inner();
+        let probe = match inner.state {
             State::Closed { .. } => false,
             State::Open { until, bad_probes } if now >= until => {
-                *state = State::Probing { bad_probes };
+                inner.state = State::Probing { bad_probes };
                 true
             }
-            State::Open { .. } | State::Probing { .. } => return None,
+            State::Beginning { one_is_out: false } => {
+                inner.state = State::Beginning { one_is_out: true };
+                true
+            }
+            State::Open { .. } | State::Probing { .. } | State::Beginning { .. } => return None,
         };
         Some(Ticket { breaker: self, probe })
     }
 
-    /// One is enough. True if it was not open already.
-    pub(super) fn trip(&self, pace: &BreakerPace, now: Instant) -> bool {
-        self.saw(Sign::Hold, false, pace, now)
+    /// What a question brought: it is no probe, but what it says of the rail counts. True if it was not open already.
+    pub(super) fn heard(&self, sign: Sign, pace: &BreakerPace, now: Instant) -> bool {
+        match sign {
+            // A question that fails says little of the rail, and one that succeeds does not say that it pays.
+            Sign::Good => {
+                self.inner().refusals.end();
+                false
+            }
+            Sign::Bad => false,
+            telling => self.saw(telling, false, pace, now),
+        }
     }
 
     fn saw(&self, sign: Sign, probe: bool, pace: &BreakerPace, now: Instant) -> bool {
-        let mut state = self.state();
-        let open = |bad_probes| State::Open { until: now + pause(pace, bad_probes), bad_probes };
-        let next = match (*state, sign) {
-            (State::Probing { bad_probes }, Sign::Bad | Sign::Hold) if probe => open(bad_probes + 1),
-            (State::Open { bad_probes, .. } | State::Probing { bad_probes }, Sign::Hold) => open(bad_probes),
-            (State::Closed { .. }, Sign::Hold) => open(0),
-            (State::Probing { .. }, Sign::Good) if probe => State::Closed { ended: 0, failed: 0 },
-            (State::Open { .. } | State::Probing { .. }, _) => *state,
-            (State::Closed { ended, failed }, sign) => {
-                let (ended, failed) = (ended + 1, failed + u32::from(sign == Sign::Bad));
-                match ended >= pace.calls_min {
-                    true if failed * 100 >= ended * pace.failed_percent => open(0),
-                    true => State::Closed { ended: 0, failed: 0 },
-                    false => State::Closed { ended, failed },
-                }
+        let mut inner = self.inner();
+        let sign = match sign {
+            Sign::Refused(refusal) if inner.refusals.saw(&refusal) => Sign::Hold(None),
+            Sign::Good => {
+                inner.refusals.end();
+                Sign::Good
             }
+            other => other,
         };
-        let opened = matches!(next, State::Open { .. }) && !matches!(*state, State::Open { .. });
-        *state = next;
-        opened
+        let was_open = matches!(inner.state, State::Open { .. });
+        inner.state = next(inner.state, &sign, probe, pace, now);
+        matches!(inner.state, State::Open { .. }) && !was_open
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn next(state: State, sign: &Sign, probe: bool, pace: &BreakerPace, now: Instant) -> State {
+    let open = |bad_probes, asked_for: Option<Duration>| {
+        let pause = pause(pace, bad_probes).max(asked_for.unwrap_or_default().min(ASKED_FOR_MAX));
+        State::Open { until: now + pause, bad_probes }
+    };
+    let asked_for = match sign {
+        Sign::Hold(asked_for) => *asked_for,
+        _ => None,
+    };
+    match (state, sign) {
+        (State::Probing { bad_probes }, Sign::Bad | Sign::Hold(_)) if probe => {
+            open(bad_probes + 1, asked_for)
+        }
+        (State::Open { until, bad_probes }, Sign::Hold(_)) => match open(bad_probes, asked_for) {
+            State::Open { until: later, bad_probes } => State::Open { until: until.max(later), bad_probes },
+            other => other,
+        },
+        (State::Probing { bad_probes }, Sign::Hold(_)) => open(bad_probes, asked_for),
+        (State::Closed { .. } | State::Beginning { .. }, Sign::Hold(_)) => open(0, asked_for),
+        (State::Probing { .. } | State::Beginning { .. }, Sign::Good) if probe => {
+            State::Closed { ended: 0, failed: 0 }
+        }
+        // One refusal says nothing of the rail, in either direction: the next one tries.
+        (State::Probing { bad_probes }, Sign::Refused(_)) if probe => State::Open { until: now, bad_probes },
+        (State::Beginning { .. }, Sign::Refused(_)) if probe => State::Beginning { one_is_out: false },
+        // A first call that fails is counted like any other.
+        (State::Beginning { .. }, Sign::Bad) if probe => counted(1, 1, pace, &open),
+        (State::Closed { ended, failed }, sign) => {
+            counted(ended + 1, failed + u32::from(*sign == Sign::Bad), pace, &open)
+        }
+        (unchanged, _) => unchanged,
+    }
+}
+
+fn counted(
+    ended: u32,
+    failed: u32,
+    pace: &BreakerPace,
+    open: &dyn Fn(u32, Option<Duration>) -> State,
+) -> State {
+    match ended >= pace.calls_min {
+        true if failed * 100 >= ended * pace.failed_percent => open(0, None),
+        true => State::Closed { ended: 0, failed: 0 },
+        false => State::Closed { ended, failed },
     }
 }
 
@@ -133,12 +215,16 @@ impl Ticket<'_> {
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        let mut state = self.breaker.state();
+        let mut inner = self.breaker.inner();
         // A question may have opened it meanwhile.
-        if self.probe
-            && let State::Probing { bad_probes } = *state
-        {
-            *state = State::Open { until: Instant::now(), bad_probes };
+        if self.probe {
+            match inner.state {
+                State::Probing { bad_probes } => {
+                    inner.state = State::Open { until: Instant::now(), bad_probes }
+                }
+                State::Beginning { .. } => inner.state = State::Beginning { one_is_out: false },
+                State::Closed { .. } | State::Open { .. } => {}
+            }
         }
     }
 }
@@ -149,8 +235,15 @@ mod tests {
 
     const PACE: BreakerPace = BreakerPace { calls_min: 4, failed_percent: 50, open_ms: 1_000 };
 
+    /// One whose rail has paid before.
     fn breaker() -> (Breaker, Instant) {
-        (Breaker::default(), Instant::now())
+        let (breaker, now) = (Breaker::new(), Instant::now());
+        assert!(!call(&breaker, Sign::Good, now));
+        (breaker, now)
+    }
+
+    fn refusal(code: &str, payee: &str, participant: &str) -> Sign {
+        Sign::Refused(Refusal::new(code, payee, participant))
     }
 
     fn call(breaker: &Breaker, sign: Sign, now: Instant) -> bool {
@@ -181,7 +274,7 @@ mod tests {
     fn a_bad_probe_opens_it_again_and_stragglers_change_nothing() {
         let (breaker, now) = breaker();
         let (straggler, another) = (breaker.admit(now).expect("closed"), breaker.admit(now).expect("closed"));
-        assert!(breaker.trip(&PACE, now), "one is enough");
+        assert!(breaker.heard(Sign::Hold(None), &PACE, now), "one is enough");
         assert!(!straggler.saw(Sign::Good, &PACE, now));
         assert_eq!(breaker.grants(now), Grants::None);
         let later = now + Duration::from_secs(1);
@@ -197,8 +290,16 @@ mod tests {
     fn each_bad_probe_doubles_the_pause_up_to_a_limit_and_a_good_one_ends_that() {
         let (breaker, mut now) = breaker();
         let mut pauses = Vec::new();
-        breaker.trip(&PACE, now);
-        for sign in [Sign::Bad, Sign::Hold, Sign::Bad, Sign::Hold, Sign::Bad, Sign::Hold, Sign::Good] {
+        breaker.heard(Sign::Hold(None), &PACE, now);
+        for sign in [
+            Sign::Bad,
+            Sign::Hold(None),
+            Sign::Bad,
+            Sign::Hold(None),
+            Sign::Bad,
+            Sign::Hold(None),
+            Sign::Good,
+        ] {
             let asked = now;
             while breaker.grants(now) == Grants::None {
                 now += Duration::from_secs(1);
@@ -208,7 +309,7 @@ mod tests {
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 16, 16]);
         assert_eq!(breaker.grants(now), Grants::All);
-        assert!(breaker.trip(&PACE, now));
+        assert!(breaker.heard(Sign::Hold(None), &PACE, now));
         assert_eq!(breaker.grants(now + Duration::from_secs(1)), Grants::One, "all is forgotten");
     }
 
@@ -216,7 +317,7 @@ mod tests {
     fn what_questions_hear_keeps_it_open_and_is_no_bad_probe() {
         let (breaker, now) = breaker();
         for _ in 0..9 {
-            breaker.trip(&PACE, now);
+            breaker.heard(Sign::Hold(None), &PACE, now);
         }
         assert_eq!(breaker.grants(now + Duration::from_secs(1)), Grants::One);
     }
@@ -231,7 +332,7 @@ mod tests {
     #[test]
     fn a_probe_that_was_not_sent_leaves_the_place_to_the_next() {
         let (breaker, now) = breaker();
-        breaker.trip(&PACE, now);
+        breaker.heard(Sign::Hold(None), &PACE, now);
         let later = now + Duration::from_secs(1);
         drop(breaker.admit(later).expect("one may try"));
         assert!(breaker.admit(Instant::now() + Duration::from_secs(2)).is_some());
@@ -246,5 +347,71 @@ mod tests {
             }
         }
         assert_eq!(breaker.grants(now), Grants::All);
+    }
+
+    #[test]
+    fn a_rail_begins_with_one_payment_and_goes_on_when_that_is_paid() {
+        let (breaker, now) = (Breaker::new(), Instant::now());
+        assert_eq!(breaker.grants(now), Grants::One);
+        let first = breaker.admit(now).expect("one may try");
+        assert!(breaker.grants(now) == Grants::None && breaker.admit(now).is_none(), "one at a time");
+        first.saw(Sign::Good, &PACE, now);
+        assert_eq!(breaker.grants(now), Grants::All);
+        breaker.begin_again();
+        assert_eq!(breaker.grants(now), Grants::One, "also when a person resumes it");
+        drop(breaker.admit(now).expect("one may try"));
+        assert_eq!(breaker.grants(now), Grants::One, "nothing was sent after all");
+    }
+
+    #[test]
+    fn a_rail_that_begins_with_refusals_is_given_one_payment_at_a_time() {
+        let (breaker, now) = (Breaker::new(), Instant::now());
+        for n in 0..5 {
+            assert_eq!(breaker.grants(now), Grants::One);
+            call(&breaker, refusal("CLOSED", &format!("payee {n}"), "one and the same"), now);
+        }
+        call(&breaker, Sign::Good, now);
+        assert_eq!(breaker.grants(now), Grants::All);
+    }
+
+    #[test]
+    fn a_rail_that_refuses_everybody_is_left_alone() {
+        let (breaker, now) = breaker();
+        let mut refused = 0;
+        while breaker.grants(now) == Grants::All {
+            let participant = format!("participant {}", refused % 3);
+            call(&breaker, refusal("CLOSED", &format!("payee {refused}"), &participant), now);
+            refused += 1;
+            assert!(refused < 100, "it is never left alone");
+        }
+        assert_eq!(refused, super::super::refusals::PAYEES_MAX);
+        let later = now + Duration::from_secs(1);
+        assert!(call(&breaker, refusal("CLOSED", "yet another", "another"), later), "it goes on");
+        assert_eq!(breaker.grants(later + Duration::from_millis(1_999)), Grants::None, "twice as long");
+        call(&breaker, Sign::Good, later + Duration::from_secs(2));
+        assert_eq!(breaker.grants(later), Grants::All);
+    }
+
+    #[test]
+    fn refusals_that_questions_hear_count_too_and_a_payment_ends_their_run() {
+        let (breaker, now) = breaker();
+        let refuse =
+            |n: usize| breaker.heard(refusal("CLOSED", &n.to_string(), &(n % 2).to_string()), &PACE, now);
+        let most = super::super::refusals::PAYEES_MAX - 1;
+        assert!((0..most).all(|n| !refuse(n)));
+        breaker.heard(Sign::Good, &PACE, now);
+        assert!((0..most).all(|n| !refuse(n)), "it begins anew");
+        assert!(refuse(most));
+    }
+
+    #[test]
+    fn a_rail_that_asks_for_a_pause_gets_it_within_reason() {
+        let (breaker, now) = breaker();
+        call(&breaker, Sign::Hold(Some(Duration::from_secs(120))), now);
+        assert_eq!(breaker.grants(now + Duration::from_secs(119)), Grants::None);
+        assert_eq!(breaker.grants(now + Duration::from_secs(120)), Grants::One);
+        let (breaker, now) = self::breaker();
+        call(&breaker, Sign::Hold(Some(Duration::from_secs(86_400))), now);
+        assert_eq!(breaker.grants(now + ASKED_FOR_MAX), Grants::One, "but not for a day");
     }
 }

@@ -11,6 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
+use super::attempt::Claim;
 use super::lane::Brought;
 use super::report::Ended;
 use super::{Aloft, Flight, Host, attempt, die};
@@ -59,11 +60,20 @@ pub(super) async fn run(
     let mut found_at = Instant::now();
     let mut window = Window::new();
     let mut clock = Clock::default();
+    let mut in_doubt = false;
     while !host.is_stopping() {
         if said.at.elapsed() > ALIVE_EVERY {
             said.say(host, said.asleep).await;
         }
-        let looked = match look(host, &ended, &mut clock).await {
+        if !host.can_write() {
+            tokio::select! {
+                () = host.freed.notified() => {}
+                () = tokio::time::sleep(NAP) => {}
+                _ = stop.changed() => {}
+            }
+            continue;
+        }
+        let looked = match look_again(host, &ended, &mut clock, &mut in_doubt).await {
             Ok(looked) => looked,
             Err(error) => {
                 host.metrics.claims_failed.inc();
@@ -186,6 +196,28 @@ impl Clock {
     }
 }
 
+/// A claim that was not answered may have leased something all the same: that goes back before the next one, by a commit that is
+/// known to hold. What was never brought to us was not sent to anybody.
+async fn look_again(
+    host: &Arc<Host>,
+    ended: &UnboundedSender<Ended>,
+    clock: &mut Clock,
+    in_doubt: &mut bool,
+) -> Result<Looked, Error> {
+    if *in_doubt {
+        let freed = host.claimer.hand_back_unknown(&host.known_tokens()).await?;
+        host.claimer.confirm().await?;
+        *in_doubt = false;
+        if !freed.is_empty() {
+            host.metrics.handed_back.inc_by(freed.len() as u64);
+            tracing::info!("{} payments of a claim that was not answered are handed back", freed.len());
+        }
+    }
+    let looked = look(host, ended, clock).await;
+    *in_doubt = looked.is_err();
+    looked
+}
+
 async fn look(host: &Arc<Host>, ended: &UnboundedSender<Ended>, clock: &mut Clock) -> Result<Looked, Error> {
     let sent = Instant::now();
     let rooms: Vec<_> = host.lanes.values().filter_map(|lane| lane.room(sent)).collect();
@@ -205,7 +237,8 @@ async fn look(host: &Arc<Host>, ended: &UnboundedSender<Ended>, clock: &mut Cloc
     }
     if leases.first().is_some_and(|lease| clock.shows(lease.claimed_at, received)) {
         host.metrics.clock_moved_back.inc();
-        tracing::warn!("the database's clock went back: payments fall due later than they should");
+        tracing::warn!("the database's clock went back");
+        host.lanes.values().for_each(|lane| lane.forget_times());
     }
     let mut brought = Brought::Nothing;
     for room in &rooms {
@@ -242,17 +275,20 @@ fn start(host: &Arc<Host>, ended: &UnboundedSender<Ended>, lease: Lease, sent: I
     let flight = Flight { held: lease.held(), lease: length, trusted_until };
     let aloft = Aloft::new(host, flight);
     let (host, ended) = (host.clone(), ended.clone());
-    let span = tracing::info_span!(
-        "payment",
-        payment = %lease.outbox_id,
-        rail = lease.rail_type,
-        attempt = lease.attempt_count + 1,
-        state = tracing::field::Empty,
-        error_code = tracing::field::Empty,
-    );
+    let span = match host.options.spans {
+        false => tracing::Span::none(),
+        true => tracing::info_span!(
+            "payment",
+            payment = %lease.outbox_id,
+            rail = lease.rail_type,
+            attempt = lease.attempt_count + 1,
+            state = tracing::field::Empty,
+            error_code = tracing::field::Empty,
+        ),
+    };
     let work = async move {
         let held = lease.held();
-        let end = attempt::run(&host, &lane, &lease, received).await;
+        let end = attempt::run(&host, &lane, &lease, Claim { sent, received }).await;
         let span = tracing::Span::current();
         ended.send(Ended { rail: lease.rail_type, held, end, sent, span, place, aloft }).ok();
     };
@@ -269,7 +305,7 @@ struct Said {
 impl Said {
     async fn say(&mut self, host: &Host, asleep: bool) {
         // Where it cannot be said the claim that follows fails too, and tells of it.
-        if host.claimer.report(&host.rail_names(), asleep).await.is_ok() {
+        if host.claimer.report(&host.rail_names(), asleep, &host.rails.digests()).await.is_ok() {
             *self = Self { asleep, at: Instant::now() };
         }
     }

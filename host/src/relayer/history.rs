@@ -35,11 +35,12 @@ pub struct LateAnswer {
 }
 
 /// What was written about an attempt after which nothing can have been on its way to execution.
-const NOT_EXECUTED: [ErrorCode; 7] = [
+const NOT_EXECUTED: [ErrorCode; 8] = [
     ErrorCode::QueryFailed,
     ErrorCode::NotFound,
     ErrorCode::NotSent,
     ErrorCode::OnHold,
+    ErrorCode::Stopped,
     ErrorCode::RailDeclined,
     ErrorCode::InvalidPayload,
     ErrorCode::RefusedLocally,

@@ -1,14 +1,16 @@
 //! What has to be done again and again. All of it is safe on every host at once.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::breaker::Grants;
-use super::{Flight, Host, die};
+use super::{Flight, Host, Known, die};
 use crate::faults::{self, CrashPoint};
 use crate::outbox::Error;
+use crate::rail::artifact::Digest;
 use crate::rail::pace::COMPLETION_MARGIN;
 
 const REPAIR_EVERY: Duration = Duration::from_secs(5);
@@ -18,14 +20,28 @@ const PARKING_EVERY: Duration = Duration::from_secs(1);
 const STOPPED_EVERY: Duration = Duration::from_secs(1);
 const BREAKERS_EVERY: Duration = Duration::from_secs(1);
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
+/// Times that lie ahead of a clock that went back are put right within this.
+const CLOCK_EVERY: Duration = Duration::from_secs(1);
+/// The queue itself is the truth about leases, not its index: all of it is looked at again and again, a few pages at a time.
+const SWEEP_EVERY: Duration = Duration::from_secs(5);
+const SWEEP_PAGES: i32 = 2_000;
+const NEIGHBOURS_EVERY: Duration = Duration::from_secs(30);
+const MONTHS_EVERY: Duration = Duration::from_secs(3600);
+/// After a failure to make them.
+const MONTHS_AGAIN: Duration = Duration::from_secs(60);
 
 pub(super) async fn run(host: Arc<Host>) {
+    let page = AtomicI32::new(0);
     tokio::join!(
         again(REPAIR_EVERY, || repair(&host)),
         again(PARKING_EVERY, || park(&host)),
         again(STOPPED_EVERY, || stopped(&host)),
         again(HEARTBEAT_EVERY, || heartbeat(&host)),
         again(BREAKERS_EVERY, || breakers(&host)),
+        again(CLOCK_EVERY, || clock(&host)),
+        again(SWEEP_EVERY, || sweep(&host, &page)),
+        again(NEIGHBOURS_EVERY, || neighbours(&host)),
+        months(&host),
     );
 }
 
@@ -56,10 +72,75 @@ async fn park(host: &Host) -> Result<(), Error> {
     host.keeper.reconcile_parking().await.map(drop)
 }
 
-/// Claims obey it anyway; this is for what is leased and waits for its turn.
-async fn stopped(host: &Host) -> Result<(), Error> {
-    host.stopped.store(Arc::new(host.keeper.stopped().await?));
+/// Claims obey it anyway; this is for what is leased and waits for its turn. A rail that was stopped begins with one payment.
+pub(super) async fn stopped(host: &Host) -> Result<(), Error> {
+    let asked = Instant::now().into_std();
+    let stopped = host.keeper.stopped().await?;
+    for rail in &stopped.rails {
+        if let Some(lane) = host.lanes.get(rail) {
+            lane.breaker.begin_again();
+        }
+    }
+    let revoked: Vec<_> = stopped.revoked.iter().filter_map(|digest| Digest::from_bytes(digest)).collect();
+    host.rails.revoke(&revoked);
+    host.stopped.store(Arc::new(Known { stopped, asked: Some(asked) }));
     Ok(())
+}
+
+async fn clock(host: &Host) -> Result<(), Error> {
+    if host.keeper.reconcile_clock().await? > 0 {
+        host.lanes.values().for_each(|lane| lane.forget_times());
+        host.freed.notify_one();
+    }
+    Ok(())
+}
+
+async fn sweep(host: &Host, page: &AtomicI32) -> Result<(), Error> {
+    page.store(host.keeper.sweep(page.load(Ordering::Relaxed), SWEEP_PAGES).await?, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Two hosts that judge by different files or components are told of, until they are alike.
+async fn neighbours(host: &Host) -> Result<(), Error> {
+    let ours = host.rails.digests();
+    let mut differing = 0;
+    for other in host.keeper.other_hosts().await? {
+        let theirs = other.digests.map(|digests| digests.0).unwrap_or_default();
+        for rail in ours.keys().filter(|rail| theirs.get(*rail).is_some_and(|digest| *digest != ours[*rail]))
+        {
+            differing += 1;
+            tracing::warn!(
+                rail,
+                "{rail}: host {} works with another component or another file than this one",
+                other.worker_id
+            );
+        }
+    }
+    host.metrics.differing_hosts.set(differing);
+    Ok(())
+}
+
+/// Payments are refused where no month of the history would take them: there is always one.
+async fn months(host: &Host) {
+    loop {
+        let made = host.keeper.create_months_ahead(host.options.months_ahead).await;
+        let left = host.keeper.history_days_left().await;
+        if let Ok(days) = left {
+            host.metrics.history_days_left.set(days);
+        }
+        let pause = match made {
+            Ok(0) => MONTHS_EVERY,
+            Ok(months) => {
+                tracing::info!("{months} month(s) of the history made ahead");
+                MONTHS_EVERY
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no months of the history could be made ahead: {error}");
+                MONTHS_AGAIN
+            }
+        };
+        tokio::time::sleep(pause).await;
+    }
 }
 
 async fn breakers(host: &Host) -> Result<(), Error> {

@@ -14,7 +14,7 @@ use super::breaker::{Breaker, Grants};
 use super::schedule::Manner;
 use crate::outbox::lease::{Lease, Only, Room};
 use crate::rail::definition::Rate;
-use crate::rail::{Loaded, Rail};
+use crate::rail::{Loaded, Rail, Rule};
 
 /// A full sweep is due this often; between two, rows seen finished are not looked at again. Less than a poll of a second, so that
 /// every one of a host that sleeps is a sweep.
@@ -37,6 +37,8 @@ pub(super) struct Lane {
     pub breaker: Breaker,
     taken: Arc<AtomicUsize>,
     seen: Mutex<Seen>,
+    /// The participant whose payee an adapter wrote in another way first.
+    misdirected: Mutex<Option<String>>,
     shaper: Mutex<Option<(Rate, Arc<DefaultDirectRateLimiter>)>>,
 }
 
@@ -83,15 +85,19 @@ impl Lane {
     pub(super) fn new(rail: Arc<Rail>) -> Self {
         Self {
             rail,
-            breaker: Breaker::default(),
+            breaker: Breaker::new(),
             taken: Arc::default(),
             seen: Mutex::default(),
+            misdirected: Mutex::default(),
             shaper: Mutex::default(),
         }
     }
 
     /// What the next claim may bring, if anything.
     pub(super) fn room(&self, now: Instant) -> Option<Room> {
+        if self.rail.is_revoked() {
+            return None;
+        }
         let pace = &self.rail.current().pace;
         let taken = self.taken.load(Ordering::Acquire);
         let free = (pace.concurrency as usize).saturating_sub(taken).min(BATCH_MAX);
@@ -167,6 +173,22 @@ impl Lane {
     /// More is due than it may take at the moment, and nobody rings when it may.
     pub(super) fn is_crowded(&self, now: Instant) -> bool {
         self.seen().crowded && self.breaker.grants(now) == Grants::All
+    }
+
+    /// Whether an adapter that broke this rule is not to be trusted with the next payment. How a payee is written may be one
+    /// participant's doing, who is not to stop a rail for all others: for that it takes two.
+    pub(super) fn stops_for(&self, rule: Rule, participant_id: &str) -> bool {
+        if rule != Rule::Payee {
+            return rule.is_tampering();
+        }
+        let mut first = self.misdirected.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert_with(|| participant_id.to_owned()) != participant_id
+    }
+
+    /// The database's clock went back: what lies behind is due again.
+    pub(super) fn forget_times(&self) {
+        let mut seen = self.seen();
+        (seen.reached, seen.after, seen.swept_at) = (None, None, None);
     }
 
     pub(super) fn place(&self) -> Place {

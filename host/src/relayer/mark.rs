@@ -1,18 +1,21 @@
 //! Commits the marks that say a payment is about to leave, many in one statement: rails that do not deduplicate need them
 //! on disk before the first byte.
 
+use std::sync::Weak;
+
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
-use super::report::persist;
+use super::Host;
+use super::persist::persist;
 use crate::faults::{self, CrashPoint, crash_point};
-use crate::outbox::lease::{Executor, Held};
+use crate::outbox::lease::Held;
 
 /// In one statement.
 const BATCH_MAX: usize = 500;
 
 #[derive(Debug)]
-struct Wish {
+pub(super) struct Wish {
     held: Held,
     answer: oneshot::Sender<bool>,
 }
@@ -21,11 +24,10 @@ struct Wish {
 pub(super) struct Marker(UnboundedSender<Wish>);
 
 impl Marker {
-    /// Marks for as long as it lives. While one batch is on its way the next one gathers.
-    pub(super) fn start(executor: Executor) -> Self {
+    /// And what [`run`] takes up.
+    pub(super) fn new() -> (Self, UnboundedReceiver<Wish>) {
         let (wish, wishes) = unbounded_channel();
-        tokio::spawn(run(executor, wishes));
-        Self(wish)
+        (Self(wish), wishes)
     }
 
     /// True when the mark is on disk. Otherwise nothing may be sent.
@@ -35,12 +37,14 @@ impl Marker {
     }
 }
 
-async fn run(executor: Executor, mut wishes: UnboundedReceiver<Wish>) {
+/// Marks for as long as the host lives. While one batch is on its way the next one gathers.
+pub(super) async fn run(host: Weak<Host>, mut wishes: UnboundedReceiver<Wish>) {
     let mut batch = Vec::new();
     while wishes.recv_many(&mut batch, BATCH_MAX).await > 0 {
+        let Some(host) = host.upgrade() else { return };
         let held: Vec<_> = batch.iter().map(|wish| wish.held).collect();
         // Until it is known whether they are there: a mark without a sending would be a case for a person.
-        let mark = persist(|| executor.mark_handed_over(&held));
+        let mark = persist(&host, "marks", || host.writer.mark_handed_over(&held));
         let marked = faults::sending(CrashPoint::MarkSent, mark).await.unwrap_or_else(|error| {
             tracing::error!(%error, "{} payments are not sent, their marks were refused: {error}", held.len());
             Vec::new()

@@ -1,8 +1,8 @@
 //! The relayer: from a committed row to a fenced verdict. Any number of hosts run it against one database.
 //!
 //! In the order in which a payment meets them: [`claim`] wakes and leases, [`lane`] says how much a rail may take ([`breaker`]),
-//! [`attempt`] carries one payment through one call ([`mark`] before it, where the rail needs that), [`schedule`] says what to do and when again ([`history`]), [`report`]
-//! writes it down. Beside them [`keep`]: repair, heartbeat, parking, signs of life.
+//! ([`refusals`]), [`attempt`] carries one payment through one call ([`mark`] before it, where the rail needs that), [`schedule`] says what to do and when again
+//! ([`history`]), [`report`] writes it down, however long that takes ([`persist`]). Beside them [`keep`]: repair, heartbeat, parking, signs of life.
 
 mod attempt;
 mod breaker;
@@ -11,10 +11,13 @@ pub mod history;
 mod keep;
 mod lane;
 mod mark;
+mod persist;
+mod refusals;
 mod report;
 pub mod schedule;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -41,6 +44,10 @@ pub struct Options {
     pub listen: bool,
     /// What is in flight may take this long when the host is told to stop.
     pub drain: Duration,
+    /// Months of the history that are made before they are needed.
+    pub months_ahead: i32,
+    /// Somebody wants to see the span of each payment.
+    pub spans: bool,
 }
 
 impl Default for Options {
@@ -51,6 +58,8 @@ impl Default for Options {
             poll: Duration::from_millis(1000),
             listen: true,
             drain: Duration::from_secs(40),
+            months_ahead: 3,
+            spans: false,
         }
     }
 }
@@ -65,12 +74,17 @@ struct Host {
     keeper: Executor,
     marker: Marker,
     sandbox: Arc<Sandbox>,
+    rails: Arc<Rails>,
     lanes: BTreeMap<String, Arc<Lane>>,
     metrics: Arc<Metrics>,
     /// Leases that are ours, and until when we trust them.
     flights: Mutex<HashMap<Uuid, Flight>>,
+    /// Tokens of leases whose tasks panicked: what they may have sent is for the next holder to ask.
+    abandoned: Mutex<HashSet<Uuid>>,
     /// What a person stopped, as of a second ago.
-    stopped: ArcSwap<Stopped>,
+    stopped: ArcSwap<Known>,
+    /// Writes that the database does not take at the moment.
+    unwritten: AtomicUsize,
     /// A place is free again.
     freed: Notify,
     stop: watch::Receiver<bool>,
@@ -82,6 +96,13 @@ struct Flight {
     lease: Duration,
     /// On the monotonic clock, from before the claim or its extension was sent.
     trusted_until: Instant,
+}
+
+/// What is stopped, and when that was asked for.
+#[derive(Debug, Default)]
+struct Known {
+    stopped: Stopped,
+    asked: Option<Instant>,
 }
 
 /// A lease counts as ours while this lives. A task that panics drops it too, and the lease is left to end by itself.
@@ -100,6 +121,9 @@ impl Aloft {
 
 impl Drop for Aloft {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.host.abandoned().insert(self.held.lease_token);
+        }
         let mut flights = self.host.flights();
         // The row may be leased again by now, under another token.
         if flights.get(&self.held.outbox_id).is_some_and(|flight| flight.held == self.held) {
@@ -119,10 +143,42 @@ impl Host {
         self.flights.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its rail is paused or its participant suspended: it is not handed over now.
-    fn is_held_back(&self, lease: &Lease) -> bool {
-        let stopped = self.stopped.load();
-        stopped.rails.contains(&lease.rail_type) || stopped.participants.contains(&lease.participant_id)
+    fn abandoned(&self) -> std::sync::MutexGuard<'_, HashSet<Uuid>> {
+        self.abandoned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tokens of all leases that this host knows of.
+    fn known_tokens(&self) -> Vec<Uuid> {
+        let tokens: HashSet<_> = self.flights().values().map(|flight| flight.held.lease_token).collect();
+        tokens.union(&self.abandoned()).copied().collect()
+    }
+
+    /// Its rail is paused or its participant suspended: it is not handed over now. A claim obeys both, so what was heard before it
+    /// was sent is old news; a row that may be asked about is leased all the same.
+    fn is_held_back(&self, lease: &Lease, claim_sent: Instant) -> bool {
+        let known = self.stopped.load();
+        let is_news = lease.unsettled || known.asked.is_some_and(|asked| asked > claim_sent);
+        is_news
+            && (known.stopped.rails.contains(&lease.rail_type)
+                || known.stopped.participants.contains(&lease.participant_id))
+    }
+
+    /// Nothing new is taken while what came of the old cannot be written.
+    fn can_write(&self) -> bool {
+        self.unwritten.load(Ordering::Acquire) == 0
+    }
+
+    /// Has a rail paused, here at once and everywhere as soon as it is written.
+    fn stop_rail(self: &Arc<Self>, rail: &str, why: &str) {
+        tracing::error!(rail, "{rail}: stopped until a person resumes it: {why}");
+        self.metrics.stopped(rail);
+        let (host, rail, why) = (self.clone(), rail.to_owned(), why.to_owned());
+        tokio::spawn(async move {
+            let stop = persist::persist(&host, "a stopped rail", || host.writer.stop_rail(&rail, &why));
+            if let Err(error) = stop.await {
+                tracing::error!(rail, %error, "{rail}: the database was not told that it is stopped: {error}");
+            }
+        });
     }
 
     /// More is due on some rail than it may take at the moment.
@@ -141,7 +197,7 @@ impl Host {
 pub async fn run(
     database: &Database,
     sandbox: Arc<Sandbox>,
-    rails: &Rails,
+    rails: Arc<Rails>,
     metrics: Arc<Metrics>,
     options: Options,
     stop: watch::Receiver<bool>,
@@ -154,21 +210,28 @@ pub async fn run(
     let lanes: BTreeMap<_, _> =
         rails.all().into_iter().map(|rail| (rail.name.clone(), Arc::new(Lane::new(rail)))).collect();
     lanes.keys().for_each(|rail| metrics.expect_rail(rail));
+    let (marker, marks) = Marker::new();
     let host = Arc::new(Host {
         options,
-        marker: Marker::start(writer.clone()),
+        marker,
         claimer,
         writer,
         keeper,
         sandbox,
+        rails,
         lanes,
         metrics,
         flights: Mutex::default(),
+        abandoned: Mutex::default(),
         stopped: ArcSwap::default(),
+        unwritten: AtomicUsize::new(0),
         freed: Notify::new(),
         stop,
     });
-    host.claimer.report(&host.rail_names(), false).await?;
+    host.claimer.report(&host.rail_names(), false, &host.rails.digests()).await?;
+    // Before the first claim: what is revoked may not speak at all.
+    keep::stopped(&host).await?;
+    tokio::spawn(mark::run(Arc::downgrade(&host), marks));
     let (ended, endings) = mpsc::unbounded_channel();
     let mut reporter = tokio::spawn(report::run(host.clone(), endings));
     let mut keeper = tokio::spawn(keep::run(host.clone()));

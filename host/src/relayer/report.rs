@@ -11,11 +11,12 @@ use tracing::{Instrument, Span};
 
 use super::attempt::End;
 use super::lane::{GATHER, Place};
+use super::persist::persist;
 use super::{Aloft, Host};
-use crate::faults::{self, CrashPoint, Guard, crash_point};
+use crate::faults::{self, CrashPoint, crash_point};
 use crate::outbox::Error;
 use crate::outbox::complete::Completion;
-use crate::outbox::lease::Held;
+use crate::outbox::lease::{Held, Hold};
 use crate::outcome::ErrorCode;
 
 /// In one statement.
@@ -24,8 +25,6 @@ const BATCH_MAX: usize = 500;
 pub(super) const WRITES_MAX: u32 = 4;
 /// A batch waits no longer than this for the one before it: a single write that is stuck must not hold up all the others.
 const WAIT_MAX: Duration = Duration::from_millis(50);
-const FAILED_PAUSE_FIRST: Duration = Duration::from_millis(50);
-const FAILED_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 pub(super) struct Ended {
     pub rail: String,
@@ -88,26 +87,31 @@ async fn write(host: Arc<Host>, batch: Vec<Ended>) {
     if host.is_stopping() {
         crash_point(CrashPoint::Draining);
     }
-    let (mut completions, mut claims, mut unused, mut places) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut completions, mut claims, mut holds, mut unused, mut places) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for Ended { rail, sent, held, end, span, place, aloft } in batch {
         match end {
             End::Outcome(outcome) => {
                 completions.push(Completion { held, outcome: *outcome });
                 claims.push(Claimed { rail, sent, span });
             }
+            End::Held(hold) => holds.push(*hold),
             End::Unused => unused.push(held),
         }
         places.push((place, aloft));
     }
     complete(&host, &completions, &claims).await;
+    hold(&host, &holds).await;
     release(&host, &unused).await;
     drop(places);
 }
 
 /// A token that has completed is recognised, so this may be repeated until an answer comes.
 async fn complete(host: &Host, completions: &[Completion], claims: &[Claimed]) {
-    let write = persist(|| host.writer.complete_batch(completions));
+    if completions.is_empty() {
+        return;
+    }
+    let write = persist(host, "outcomes", || host.writer.complete_batch(completions));
     let answers = match faults::sending(CrashPoint::CompletionSent, write).await {
         Ok(answers) => answers,
         Err(error) => {
@@ -147,28 +151,22 @@ async fn complete(host: &Host, completions: &[Completion], claims: &[Claimed]) {
 /// What was heard is evidence, whatever becomes of the row.
 async fn keep(host: &Host, completion: &Completion) {
     let payment = completion.held.outbox_id;
-    let write = persist(|| host.writer.record_late_answer(completion));
+    let write = persist(host, "a late answer", || host.writer.record_late_answer(completion));
     match faults::sending(CrashPoint::LateAnswerSent, write).await {
         Ok(_) => host.metrics.late_answers.inc(),
         Err(error) => tracing::error!(%payment, %error, "{payment}: a late answer was not kept: {error}"),
     }
 }
 
-/// Repeats a write for as long as the database does not say whether it took effect, or is in no state to take it.
-pub(super) async fn persist<T, F: Future<Output = Result<T, Error>>>(
-    write: impl Fn() -> F,
-) -> Result<T, Error> {
-    let mut pause = FAILED_PAUSE_FIRST;
-    loop {
-        match write().await {
-            Err(error) if faults::is_left_out(Guard::OutcomeIsWritten) => return Err(error),
-            Err(error @ (Error::Unreachable(_) | Error::Conflict(_) | Error::Other { .. })) => {
-                tracing::debug!(%error, pause_ms = pause.as_millis(), "not written yet: {error}");
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(FAILED_PAUSE_MAX);
-            }
-            other => return other,
-        }
+/// Payments that met a rail which cannot pay now wait for it. What was heard after the lease was lost says nothing that counts.
+async fn hold(host: &Host, holds: &[Hold]) {
+    if holds.is_empty() {
+        return;
+    }
+    let write = persist(host, "holds", || host.writer.hold(holds));
+    match faults::sending(CrashPoint::ReleaseSent, write).await {
+        Ok(held) => host.metrics.held.inc_by(held.len() as u64),
+        Err(error) => tracing::info!(%error, "{} held leases are left to expire: {error}", holds.len()),
     }
 }
 
@@ -177,8 +175,11 @@ async fn release(host: &Host, unused: &[Held]) {
     if unused.is_empty() {
         return;
     }
-    let write = persist(|| host.writer.release(unused));
-    if let Err(error) = faults::sending(CrashPoint::ReleaseSent, write).await {
-        tracing::info!(%error, "{} unused leases are left to expire: {error}", unused.len());
+    let write = persist(host, "unused leases", || host.writer.release(unused));
+    match faults::sending(CrashPoint::ReleaseSent, write).await {
+        Ok(released) => host.metrics.unused.inc_by(released.len() as u64),
+        Err(error) => {
+            tracing::info!(%error, "{} unused leases are left to expire: {error}", unused.len());
+        }
     }
 }

@@ -70,8 +70,38 @@ fn open_end(why: &str) -> Step {
     }))
 }
 
+/// What becomes of an attempt.
+#[derive(Debug)]
+pub enum Written {
+    Attempt(Box<Outcome>),
+    /// The rail as a whole cannot pay now and did not: the payment waits, and has lost nothing by it.
+    Held {
+        delay: Duration,
+    },
+}
+
 /// What is written down. `attempts` counts this one; `die` is from 0 to 1.
 pub fn outcome(
+    decision: Decision,
+    attempts: i32,
+    history: &History,
+    manner: &Manner,
+    now: DateTime<Utc>,
+    die: f64,
+) -> Written {
+    if matches!(decision.class, Class::Hold | Class::Stop) {
+        let pause = Duration::from_millis(manner.pace.breaker.open_ms.into());
+        return Written::Held { delay: pause.max(asked_for(&decision)).min(DELAY_MAX) };
+    }
+    Written::Attempt(Box::new(attempt(decision, attempts, history, manner, now, die)))
+}
+
+/// The pause that the rail asked for.
+fn asked_for(decision: &Decision) -> Duration {
+    Duration::from_secs(decision.retry_after_seconds.unwrap_or_default().into())
+}
+
+fn attempt(
     decision: Decision,
     attempts: i32,
     history: &History,
@@ -98,15 +128,14 @@ pub fn outcome(
         Class::Pending | Class::Unknown => again(Some(true), ask()),
         Class::NotFound if may_resend(history, manner, now) => again(Some(false), resend()),
         Class::NotFound => again(None, ask()),
-        Class::Retryable => again(None, resend()),
-        Class::Hold => again(None, resend().max(Duration::from_millis(pace.breaker.open_ms.into()))),
+        Class::Retryable | Class::Hold | Class::Stop => again(None, resend()),
     };
     // The last attempt there is: what may have left once is not called unpaid because nothing was heard since.
     let unsettled = match attempts >= ATTEMPTS_MAX && history.may_have_paid() {
         true => Some(true),
         false => unsettled,
     };
-    let asked_for = decision.retry_after_seconds.map(|seconds| Duration::from_secs(seconds.into()));
+    let asked_for = asked_for(&decision);
     Outcome {
         state,
         money_moved,
@@ -116,8 +145,7 @@ pub fn outcome(
         error_code: decision.error_code.map(|code| code.as_str().to_owned()),
         error_message: decision.message,
         latency_ms: None,
-        retry_delay_seconds: delay
-            .map(|delay| delay.max(asked_for.unwrap_or_default()).min(DELAY_MAX).as_secs_f64()),
+        retry_delay_seconds: delay.map(|delay| delay.max(asked_for).min(DELAY_MAX).as_secs_f64()),
         adapter_digest: None,
     }
 }
@@ -179,12 +207,14 @@ mod tests {
             message: None,
             of_a_question: false,
             opens_breaker: false,
+            stops_rail: false,
             retry_after_seconds: None,
+            rail_waits: false,
         }
     }
 
     fn not_found(history: &History, manner: &Manner, now: i64) -> Outcome {
-        outcome(decision(Class::NotFound, ErrorCode::NotFound), 2, history, manner, at(now), 0.5)
+        attempt(decision(Class::NotFound, ErrorCode::NotFound), 2, history, manner, at(now), 0.5)
     }
 
     #[test]
@@ -203,10 +233,10 @@ mod tests {
         };
         assert_eq!((written.state, written.money_moved), (State::Failed, Some(MoneyMoved::Unknown)));
         let unknown = || decision(Class::Unknown, ErrorCode::OutcomeUnknown);
-        assert_eq!(outcome(unknown(), 1, &past, &manner, at(9), 0.5).state, State::Failed);
+        assert_eq!(attempt(unknown(), 1, &past, &manner, at(9), 0.5).state, State::Failed);
         manner.pace.resend_is_safe = true;
         assert!(matches!(step(true, &past, &manner, at(9)), Step::Disburse));
-        assert_eq!(outcome(unknown(), 1, &past, &manner, at(9), 0.5).state, State::Retryable);
+        assert_eq!(attempt(unknown(), 1, &past, &manner, at(9), 0.5).state, State::Retryable);
     }
 
     #[test]
@@ -250,7 +280,7 @@ mod tests {
     fn a_refusal_of_our_own_does_not_say_that_an_earlier_attempt_did_not_pay() {
         let refuse = |history: &History| {
             let decision = decision(Class::Terminal, ErrorCode::InvalidPayload);
-            outcome(decision, 2, history, &manner(), at(9), 0.5).money_moved
+            attempt(decision, 2, history, &manner(), at(9), 0.5).money_moved
         };
         assert_eq!(refuse(&history(&[])), Some(MoneyMoved::No));
         assert_eq!(
@@ -263,7 +293,7 @@ mod tests {
     fn only_the_answer_to_a_question_says_that_an_earlier_attempt_did_not_pay() {
         let refuse = |of_a_question, history: &History| {
             let decision = Decision { of_a_question, ..decision(Class::Terminal, ErrorCode::RailDeclined) };
-            let written = outcome(decision, 3, history, &manner(), at(9), 0.5);
+            let written = attempt(decision, 3, history, &manner(), at(9), 0.5);
             (written.state, written.money_moved)
         };
         let sent =
@@ -282,7 +312,7 @@ mod tests {
         let unsent = history(&[(0, "RETRYABLE", Some("NOT_SENT"))]);
         let last = |history: &History, attempts| {
             let decision = decision(Class::Retryable, ErrorCode::NotSent);
-            outcome(decision, attempts, history, &manner(), at(99), 0.5).unsettled
+            attempt(decision, attempts, history, &manner(), at(99), 0.5).unsettled
         };
         assert_eq!((last(&sent, 19), last(&sent, 20), last(&unsent, 20)), (None, Some(true), None));
     }
@@ -320,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_question_that_fails_leaves_the_past_as_open_as_it_was() {
-        let failed = outcome(
+        let failed = attempt(
             decision(Class::Unknown, ErrorCode::QueryFailed),
             3,
             &history(&[]),
@@ -337,7 +367,7 @@ mod tests {
         let found = [asked[0], asked[1], asked[1], (3, "RETRYABLE", Some("NOT_FOUND"))];
         let pause = |history: &History, attempts| {
             let decision = decision(Class::Retryable, ErrorCode::NotSent);
-            outcome(decision, attempts, history, &manner(), at(0), 1.0).retry_delay_seconds
+            attempt(decision, attempts, history, &manner(), at(0), 1.0).retry_delay_seconds
         };
         assert_eq!(pause(&history(&found), 5), pause(&history(&found[..1]), 2));
     }
@@ -347,12 +377,27 @@ mod tests {
         let busy = |die, retry_after_seconds| {
             let decision =
                 Decision { retry_after_seconds, ..decision(Class::Retryable, ErrorCode::RailDeclined) };
-            outcome(decision, 3, &history(&[]), &manner(), at(0), die).retry_delay_seconds
+            attempt(decision, 3, &history(&[]), &manner(), at(0), die).retry_delay_seconds
         };
         assert_eq!(busy(1.0, None), Some(4.0));
         assert_eq!(busy(0.25, None), Some(1.0));
         assert_eq!(busy(0.25, Some(60)), Some(60.0));
         assert_eq!(busy(1.0, Some(1)), Some(4.0));
         assert_eq!(busy(1.0, Some(u32::MAX)), Some(86_400.0), "but not for ever");
+    }
+
+    #[test]
+    fn a_payment_that_only_met_a_hold_has_used_up_nothing() {
+        for class in [Class::Hold, Class::Stop] {
+            let held = |retry_after_seconds| {
+                let decision = Decision { retry_after_seconds, ..decision(class, ErrorCode::OnHold) };
+                match outcome(decision, 20, &history(&[]), &manner(), at(0), 0.5) {
+                    Written::Held { delay } => delay,
+                    Written::Attempt(written) => panic!("an attempt is used up: {written:?}"),
+                }
+            };
+            assert_eq!(held(None), Duration::from_millis(manner().pace.breaker.open_ms.into()));
+            assert_eq!(held(Some(86_000)), Duration::from_secs(86_000), "as long as the rail asked for");
+        }
     }
 }

@@ -80,7 +80,8 @@ impl Adapter for Airtel {
     }
 
     fn query_status(instruction: &Instruction) -> Answer {
-        match send(Request::get(format!("{}{}?transactionType=B2C", disbursements(), instruction.key.hex))) {
+        let url = format!("{}/{}?transactionType=B2C", disbursements(), instruction.key.hex);
+        match send(Request::get(url)) {
             Ok(reply) => map::status(&reply, &instruction.key.hex),
             Err(failure) => Answer::of_failed_query(failure),
         }
@@ -101,7 +102,11 @@ fn pay(instruction: &Instruction) -> Result<Response, Failure> {
     let disbursement = wire::Disbursement::new(version, instruction, payee.national(), amount, pin);
     // What is signed is what is sent, byte for byte.
     let body = serde_json::to_vec(&disbursement).map_err(|error| Failure::NotSent(error.to_string()))?;
-    let request = Request::post(disbursements());
+    // Version 2 has a slash at the end, version 3 has none.
+    let request = Request::post(match version {
+        wire::Version::V2 => format!("{}/", disbursements()),
+        wire::Version::V3 => disbursements(),
+    });
     let request = match settings::get("signing").as_deref() {
         Some("on") => sign(request, &body)?,
         None | Some("off") => request,
@@ -113,7 +118,7 @@ fn pay(instruction: &Instruction) -> Result<Response, Failure> {
 }
 
 fn disbursements() -> String {
-    format!("{}/standard/{}/disbursements/", settings::required("base_url"), settings::required("version"))
+    format!("{}/standard/{}/disbursements", settings::required("base_url"), settings::required("version"))
 }
 
 /// Message signing: the body under a fresh AES key, the AES key under Airtel's.

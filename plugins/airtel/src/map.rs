@@ -64,8 +64,10 @@ pub(crate) fn status(reply: &Response, key: &str) -> Answer {
 }
 
 fn tells_of_a_transaction(reply: &Response) -> bool {
-    let Ok(Envelope::Business { data: Some(data), .. }) = reply.json() else { return false };
-    data.transaction.and_then(|transaction| transaction.status).is_some_and(|status| !status.is_empty())
+    matches!(
+        Envelope::read(reply.body()),
+        Some(Envelope::Business { transaction: Some(Outcome { status: Some(_), .. }), .. })
+    )
 }
 
 fn is_not_found(code: &Option<RailCode>) -> bool {
@@ -82,16 +84,16 @@ fn heard(reply: &Response, key: &str) -> Answer {
 }
 
 fn said(reply: &Response, key: &str) -> Answer {
-    match reply.json::<Envelope>() {
-        Ok(Envelope::Business { status, data }) => {
-            let code = match (status.response_code, status.result_code) {
+    match Envelope::read(reply.body()) {
+        Some(Envelope::Business { response_code, result_code, transaction }) => {
+            let code = match (response_code, result_code) {
                 (Some(code), _) => Some(RailCode::new("response_code", code)),
                 (None, Some(code)) => Some(RailCode::new("result_code", code)),
                 (None, None) => None,
             };
-            business(code, data.and_then(|data| data.transaction), reply, key)
+            business(code, transaction, reply, key)
         }
-        Ok(Envelope::Gateway { status_code }) => {
+        Some(Envelope::Gateway { status_code }) => {
             let code = Some(RailCode::new("status_code", &status_code));
             // Any other may be about what is behind the gateway, such as its timeout, ROUTER117: that may have paid.
             match GATEWAY_REFUSALS.contains(&status_code.as_str()) {
@@ -99,13 +101,13 @@ fn said(reply: &Response, key: &str) -> Answer {
                 false => Answer::unclear(code, reply.excerpt()),
             }
         }
-        Ok(Envelope::Credentials { error }) => {
+        Some(Envelope::Credentials { error }) => {
             Answer::unclear(Some(RailCode::new("error", error)), reply.excerpt())
         }
-        Err(_) if matches!(reply.status(), 405 | 429) => {
+        None if matches!(reply.status(), 405 | 429) => {
             Answer::declined(Some(RailCode::new("http", reply.status().to_string())), reply.excerpt())
         }
-        Err(_) => Answer::unclear(None, reply.excerpt()),
+        None => Answer::unclear(None, reply.excerpt()),
     }
 }
 
@@ -113,7 +115,7 @@ fn said(reply: &Response, key: &str) -> Answer {
 fn business(code: Option<RailCode>, transaction: Option<Outcome>, reply: &Response, key: &str) -> Answer {
     let value = code.as_ref().map_or("", |code| code.value.as_str()).to_owned();
     let status = transaction.as_ref().and_then(|transaction| transaction.status.clone()).unwrap_or_default();
-    let reference = transaction.as_ref().and_then(Outcome::reference);
+    let reference = transaction.as_ref().and_then(|transaction| transaction.reference.clone());
     if transaction.as_ref().and_then(|transaction| transaction.id.as_deref()).is_some_and(|id| id != key) {
         return Answer::unclear(None, format!("a reply about something else: {}", reply.excerpt()));
     }

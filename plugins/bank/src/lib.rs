@@ -1,10 +1,11 @@
-//! A bank that takes ISO 20022 over HTTPS: one pain.001.001.09 per payment, answered by a pain.002. The messages are in
-//! [`wire`], what they mean in [`map`].
+//! A bank that takes ISO 20022 over HTTPS: one pain.001.001.09 per payment, answered by a pain.002. What we send is in
+//! [`wire`], what we read in [`report`], what it means in [`map`].
 //!
 //! One transfer per message, so that group, instruction and transaction have the same fate. The key's first 32 digits are
 //! its MsgId, PmtInfId, InstrId and EndToEndId, the key's UUID its UETR; a payment sent again has the same ones.
 
 mod map;
+mod report;
 mod wire;
 
 use rail_sdk::http::{Failure, Request, Response};
@@ -89,7 +90,7 @@ impl Adapter for Bank {
             send(Request::post(settings::required("payments_url")).body("application/xml", message))
         });
         match sent {
-            Ok(reply) => map::initiated(&reply, &instruction.key.hex32, &settings::required("settled_by")),
+            Ok(reply) => map::initiated(&reply, &instruction.key, &settings::required("settled_by")),
             Err(failure) => Answer::of_failed_disburse(failure),
         }
     }
@@ -100,7 +101,7 @@ impl Adapter for Bank {
             Ok(reply) => {
                 let (settled_by, not_found) =
                     (settings::required("settled_by"), settings::required("not_found"));
-                map::status(&reply, &instruction.key.hex32, &settled_by, &not_found)
+                map::status(&reply, &instruction.key, &settled_by, &not_found)
             }
             Err(failure) => Answer::of_failed_query(failure),
         }
@@ -112,13 +113,28 @@ fn send(request: Request) -> Result<Response, Failure> {
     request.bearer(&handle).header("accept", "application/xml").send()
 }
 
-/// Letters of any alphabet are XML; control characters are not.
+/// Letters of any alphabet are XML; control characters and the two that Unicode keeps for itself are not.
 fn wrong_text(text: &str, least: usize, most: usize) -> Option<String> {
     if !(least..=most).contains(&text.chars().count()) {
         return Some(format!("must have {least} to {most} characters"));
     }
-    let control = text.chars().find(|char| char.is_control())?;
-    Some(format!("must not hold the control character {control:?}"))
+    let refused = text.chars().find(|char| char.is_control() || matches!(char, '\u{fffe}' | '\u{ffff}'))?;
+    Some(format!("must not hold the character {refused:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_not_xml_is_refused_and_any_alphabet_is_not() {
+        for text in ["Zoë <&> \"x\"", "株式会社テスト", "\u{fffd}", " "] {
+            assert_eq!(wrong_text(text, 1, 140), None, "{text:?}");
+        }
+        for text in ["", "a\u{0}b", "a\nb", "a\u{85}b", "a\u{fffe}b", "a\u{ffff}b"] {
+            assert!(wrong_text(text, 1, 140).is_some(), "{text:?}");
+        }
+    }
 }
 
 rail_sdk::export!(Bank);

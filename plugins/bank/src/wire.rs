@@ -1,13 +1,12 @@
-//! The bank's messages, as types: what we fill of pain.001.001.09, and what decides in pain.002.
+//! The message to the bank, as types: what we fill of pain.001.001.09.
 
 use quick_xml::se::Serializer;
 use rail_sdk::{Instruction, settings};
-use roxmltree::{Document as XmlDocument, Node};
 use serde::Serialize;
 use time::format_description::well_known::Rfc3339;
 use time::{OffsetDateTime, UtcOffset};
 
-use crate::ACCOUNT_CHARS_MAX;
+use crate::{ACCOUNT_CHARS_MAX, NAME_CHARS_MAX, wrong_text};
 
 const PAIN_001: &str = "urn:iso:std:iso:20022:tech:xsd:pain.001.001.09";
 
@@ -82,7 +81,7 @@ impl Header {
             created: second.format(&Rfc3339).map_err(|error| error.to_string())?,
             count: 1,
             sum: instruction.amount.amount.clone(),
-            initiator: Party::new(settings::required("debtor_name")),
+            initiator: own_name()?,
         })
     }
 }
@@ -119,15 +118,32 @@ impl Payment {
             count: 1,
             sum: instruction.amount.amount.clone(),
             execution: ExecutionDate { date: now.date().to_string() },
-            debtor: Party::new(settings::required("debtor_name")),
+            debtor: own_name()?,
             debtor_account: OwnAccount {
                 id: Account::read(&settings::required("debtor_account"))?.id,
                 currency: settings::required("currency"),
             },
             debtor_agent: Agent::read(Some(&settings::required("debtor_bic")), None)?,
-            charges: settings::get("charges"),
+            charges: settings::get("charges").map(bearer).transpose()?,
             transfer: Transfer::of(instruction)?,
         })
+    }
+}
+
+/// Of the charges, in the schema's four words.
+fn bearer(text: String) -> Result<String, String> {
+    match text.as_str() {
+        "DEBT" | "CRED" | "SHAR" | "SLEV" => Ok(text),
+        _ => Err(format!("settings.charges is {text:?}, expected DEBT, CRED, SHAR or SLEV")),
+    }
+}
+
+/// Our own name, held to what is asked of a payee's.
+fn own_name() -> Result<Party, String> {
+    let name = settings::required("debtor_name");
+    match wrong_text(&name, 1, NAME_CHARS_MAX) {
+        None => Ok(Party::new(name)),
+        Some(problem) => Err(format!("settings.debtor_name {problem}")),
     }
 }
 
@@ -307,69 +323,4 @@ fn is_bic(text: &str) -> bool {
             .bytes()
             .enumerate()
             .all(|(at, byte)| byte.is_ascii_uppercase() || byte.is_ascii_digit() && !(4..6).contains(&at))
-}
-
-/// pain.002, as far as it decides anything. Every status in it may be left out.
-#[derive(Debug)]
-pub(crate) struct Report {
-    /// The MsgId that it answers.
-    pub message: String,
-    pub end_to_end: Option<String>,
-    /// More than one payment is reported on.
-    pub many: bool,
-    /// The most specific status that is there: of the transaction, else of the instruction, else of the group.
-    pub status: Option<String>,
-    /// The reasons beside that status.
-    pub reasons: Vec<Reason>,
-    pub bank_reference: Option<String>,
-}
-
-#[derive(Debug)]
-pub(crate) enum Reason {
-    Code(String),
-    /// The bank's own.
-    Proprietary(String),
-}
-
-impl Report {
-    pub(crate) fn read(body: &[u8]) -> Option<Self> {
-        let document = XmlDocument::parse(std::str::from_utf8(body).ok()?).ok()?;
-        let report = child(document.root_element(), "CstmrPmtStsRpt")?;
-        let group = child(report, "OrgnlGrpInfAndSts")?;
-        let payment = child(report, "OrgnlPmtInfAndSts");
-        let transaction = payment.and_then(|payment| child(payment, "TxInfAndSts"));
-        let levels = [(transaction, "TxSts"), (payment, "PmtInfSts"), (Some(group), "GrpSts")];
-        let (status, level) = levels
-            .into_iter()
-            .find_map(|(level, name)| Some((text(level?, name)?, level?)))
-            .map_or((None, None), |(status, level)| (Some(status), Some(level)));
-        let transactions =
-            report.descendants().filter(|node| node.tag_name().name() == "TxInfAndSts").count();
-        Some(Self {
-            message: text(group, "OrgnlMsgId")?,
-            end_to_end: transaction.and_then(|transaction| text(transaction, "OrgnlEndToEndId")),
-            many: transactions > 1,
-            status,
-            reasons: level.map(reasons).unwrap_or_default(),
-            bank_reference: transaction.and_then(|transaction| text(transaction, "AcctSvcrRef")),
-        })
-    }
-}
-
-fn reasons(level: Node<'_, '_>) -> Vec<Reason> {
-    let read = |reason| {
-        text(reason, "Cd").map(Reason::Code).or_else(|| text(reason, "Prtry").map(Reason::Proprietary))
-    };
-    let given = level.children().filter(|child| child.is_element() && child.tag_name().name() == "StsRsnInf");
-    given.filter_map(|information| child(information, "Rsn")).filter_map(read).collect()
-}
-
-/// Whatever its namespace: banks wrap the message in prefixes of their own.
-fn child<'a, 'i>(node: Node<'a, 'i>, name: &str) -> Option<Node<'a, 'i>> {
-    node.children().find(|child| child.is_element() && child.tag_name().name() == name)
-}
-
-fn text(node: Node<'_, '_>, name: &str) -> Option<String> {
-    let text = child(node, name)?.text()?.trim();
-    (!text.is_empty()).then(|| text.to_owned())
 }

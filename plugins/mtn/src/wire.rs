@@ -14,8 +14,11 @@ pub(crate) struct Transfer {
     currency: String,
     external_id: String,
     payee: Party,
-    payer_message: String,
-    payee_note: String,
+    /// Left out where there is no note: an empty one is not known to be taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payer_message: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payee_note: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -28,7 +31,7 @@ struct Party {
 
 impl Transfer {
     pub(crate) fn of(instruction: &Instruction, payee: Msisdn<'_>) -> Self {
-        let note = instruction.narrative.clone().unwrap_or_default();
+        let note = instruction.narrative.clone().filter(|note| !note.trim().is_empty());
         Self {
             amount: instruction.amount.amount.clone(),
             currency: instruction.amount.currency.clone(),
@@ -71,4 +74,42 @@ impl Status {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Refusal {
     pub code: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use rail_sdk::{Destination, Money, RailKey};
+
+    use super::*;
+
+    fn sent(narrative: Option<&str>) -> Value {
+        let instruction = Instruction {
+            outbox_id: String::new(),
+            instruction_id: String::new(),
+            participant_id: String::new(),
+            sequence_id: 1,
+            key: RailKey { hex: String::new(), hex32: String::new(), uuid: "k".to_owned() },
+            amount: Money { amount: "5.00".to_owned(), currency: "ZMW".to_owned() },
+            destination: Destination { plain: None, fields: Vec::new() },
+            narrative: narrative.map(ToOwned::to_owned),
+            payload: String::new(),
+            attempt: 1,
+            deadline_ms: 1000,
+        };
+        let payee = Msisdn::read("260961234567", "260").expect("a number");
+        serde_json::to_value(Transfer::of(&instruction, payee)).expect("it serialises")
+    }
+
+    #[test]
+    fn a_note_is_sent_where_there_is_one_and_left_out_where_there_is_none() {
+        for none in [None, Some(""), Some("  ")] {
+            let sent = sent(none);
+            assert!(sent.get("payerMessage").is_none() && sent.get("payeeNote").is_none(), "{sent}");
+        }
+        let sent = sent(Some("Wages of May"));
+        assert_eq!(
+            (&sent["payerMessage"], &sent["payeeNote"]),
+            (&"Wages of May".into(), &"Wages of May".into())
+        );
+    }
 }

@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use super::{Host, Key, LateAnswer, Micros, Outbox, Participant, Pending, Receipt, Refusal, Request, SECOND};
+use super::{
+    Attempt, Host, Key, LateAnswer, Micros, Outbox, Participant, Pending, Receipt, Refusal, Request, SECOND,
+    Words,
+};
 
 const HOST_FORGOTTEN_AFTER: Micros = 3600 * SECOND;
 
@@ -31,10 +34,16 @@ impl Outbox {
         self.acts.push(("configure_rail", rail.to_owned()));
     }
 
-    pub fn suspend(&mut self, participant: &str, suspended: bool) {
+    /// A participant without payments and switches can be suspended ahead of them; there is nothing to reinstate.
+    pub fn suspend(&mut self, participant: &str, suspended: bool) -> Result<(), Refusal> {
+        let seen = self.numbers.contains_key(participant) || self.participants.contains_key(participant);
+        if !suspended && !seen {
+            return Err(Refusal::Unknown);
+        }
         self.participant(participant).suspended = suspended;
         let act = if suspended { "suspend_participant" } else { "reinstate_participant" };
         self.acts.push((act, participant.to_owned()));
+        Ok(())
     }
 
     pub fn set_strict_order(&mut self, participant: &str, strict: bool) {
@@ -91,10 +100,49 @@ impl Outbox {
         if !open {
             return Err(Refusal::NotAllowed);
         }
-        let now = self.now;
-        self.resolutions.entry(id).or_default().push((money_moved, now));
+        // It counts as made after every answer that it knows of.
+        let heard = self.late_answers.iter().filter(|((of, _), _)| *of == id);
+        let at = heard.map(|(_, late)| late.recorded_at).fold(self.now, Micros::max);
+        self.resolutions.entry(id).or_default().push((money_moved, at));
         self.acts.push(("resolve_payment", id.to_string()));
         Ok(())
+    }
+
+    /// Takes back a payment of which nothing can have left. `token` stands in the place of a lease.
+    pub fn cancel(&mut self, id: Uuid, token: Uuid) -> Result<i32, Refusal> {
+        let Some(row) = self.pending.get(&id).cloned() else {
+            return Err(if self.state(id).is_empty() { Refusal::Unknown } else { Refusal::NotAllowed });
+        };
+        let tried = self.attempts.get(&id).map_or(&[][..], Vec::as_slice);
+        let mut late = self.late_answers.iter().filter(|((of, _), _)| *of == id).map(|(_, late)| late);
+        let may_have_left = row.unsettled
+            || row.handed_over_at.is_some()
+            || tried.iter().any(|attempt| attempt.money_moved != "no")
+            || late.any(|late| late.money_moved != "no" || late.state == "DISPATCHED");
+        if row.lease.is_some() || may_have_left {
+            return Err(Refusal::NotAllowed);
+        }
+        let attempt_no = self.last_no(id) + 1;
+        let words = Words {
+            error_code: Some("CANCELLED".to_owned()),
+            error_message: Some("cancelled by op: w".to_owned()),
+            ..Words::default()
+        };
+        self.pending.remove(&id);
+        self.attempts.entry(id).or_default().push(Attempt {
+            state: "FAILED",
+            money_moved: "no",
+            request: row.request.clone(),
+            worker: "operator".to_owned(),
+            token,
+            claimed_at: self.now,
+            completed_at: self.now,
+            words,
+            by_holder: false,
+        });
+        self.promote(&row.request.participant_id);
+        self.acts.push(("cancel_payment", id.to_string()));
+        Ok(attempt_no)
     }
 
     /// A new row in place of one that failed without moving money: never an old row, and one per predecessor.
@@ -107,7 +155,12 @@ impl Outbox {
     ) -> Result<Receipt, Refusal> {
         let verdict = self.verdict(old).ok_or(Refusal::NotAllowed)?;
         let moved = self.finding(old).map_or(verdict.money_moved, |(found, _)| found);
-        if verdict.state != "FAILED" || moved != "no" || self.heard_success_after(old, Micros::MIN) {
+        let cancelled = verdict.worker == "operator";
+        if cancelled
+            || verdict.state != "FAILED"
+            || moved != "no"
+            || self.heard_success_after(old, Micros::MIN)
+        {
             return Err(Refusal::NotAllowed);
         }
         let (instruction_id, idempotency_key) = key.clone();

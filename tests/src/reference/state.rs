@@ -24,6 +24,7 @@ pub struct Outbox {
     pub records: BTreeMap<Key, Record>,
     pub pending: BTreeMap<Uuid, Pending>,
     pub attempts: BTreeMap<Uuid, Vec<Attempt>>,
+    pub holds: BTreeMap<Uuid, Hold>,
     pub late_answers: BTreeMap<(Uuid, Uuid), LateAnswer>,
     /// What a person found of the money, and when, by payment. The last finding counts.
     pub resolutions: BTreeMap<Uuid, Vec<(&'static str, Micros)>>,
@@ -114,6 +115,17 @@ pub struct Attempt {
     pub words: Words,
     /// The holder spoke. False where the lease ran out and somebody else found it.
     pub by_holder: bool,
+}
+
+/// How often a payment met a rail that takes none for now, and what was said last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    pub times: i32,
+    pub first_at: Micros,
+    pub last_at: Micros,
+    pub rail_type: String,
+    pub worker: String,
+    pub error_code: String,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -44,7 +44,8 @@ pub(super) async fn all(storm: &Storm, drained: bool) -> BTreeMap<String, u64> {
     };
     let shown = storm.world.hosts.iter().filter(|host| host.metrics.contains("attempts_total")).count();
     saw.insert("metrics searched for secrets".to_owned(), shown as u64);
-    saw.insert("an adapter swapped under load".to_owned(), said("takes over from"));
+    let swapped = said("takes over from") + said("loaded anew with the same component");
+    saw.insert("an adapter swapped under load".to_owned(), swapped);
     saw.insert("a host drained with work in flight".to_owned(), storm.drained_at_work);
     saw.insert("all hosts drained at the end".to_owned(), u64::from(drained));
     saw

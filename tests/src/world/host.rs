@@ -10,6 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::wire::Wire;
+use crate::port::Port;
 use crate::railhost;
 
 /// How long a process may take to do what it was told.
@@ -22,7 +23,7 @@ pub struct Host {
     pub log: PathBuf,
     /// What its metrics said at the end.
     pub metrics: String,
-    pages: u16,
+    pages: Port,
     config: PathBuf,
     url: String,
     child: Option<Child>,
@@ -39,7 +40,7 @@ impl Drop for Host {
 }
 
 impl Host {
-    pub(super) fn new(folder: &Path, number: usize, wire: Wire, url: String, pages: u16) -> Self {
+    pub(super) fn new(folder: &Path, number: usize, wire: Wire, url: String, pages: Port) -> Self {
         Self {
             wire,
             log: folder.join(format!("host-{number}.log")),
@@ -116,13 +117,28 @@ impl Host {
         None
     }
 
+    /// The last that its present process said, for a test that fails.
+    pub fn last_words(&self) -> String {
+        let log = std::fs::read(&self.log).unwrap_or_default();
+        let own = String::from_utf8_lossy(log.get(self.from as usize..).unwrap_or_default()).into_owned();
+        let lines: Vec<_> = own.lines().rev().take(20).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join("\n")
+    }
+
     /// Asks it for its metrics, if it is there.
     pub(super) async fn keep_metrics(&mut self) {
-        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.pages)).await else { return };
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.pages.number)).await else { return };
         let request = b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
         if stream.write_all(request).await.is_ok() {
             stream.read_to_string(&mut self.metrics).await.ok();
         }
+    }
+
+    /// The value of one of its metrics, labels and all.
+    pub async fn metric(&mut self, name: &str) -> Option<f64> {
+        self.metrics.clear();
+        self.keep_metrics().await;
+        self.metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
     }
 
     /// Waits until its process serves, if it comes to that.

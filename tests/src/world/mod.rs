@@ -10,7 +10,6 @@ mod rails;
 pub mod wire;
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -32,6 +31,7 @@ pub use host::Host;
 pub use rails::{Rail, Wanted};
 
 use crate::play::set;
+use crate::port::Port;
 use crate::server::{scratch, scratch_folder};
 use crate::{Db, Pg, Role, railhost};
 use wire::{Far, Mode, Wire};
@@ -65,7 +65,7 @@ pub struct World {
     pub folder: TempDir,
     clock_seconds: i64,
     /// Where the first host takes callbacks.
-    callbacks: u16,
+    callbacks: Port,
 }
 
 /// What a world is made of.
@@ -108,12 +108,12 @@ impl World {
         let rails_folder = folder.path().join("config/rails");
         fs::create_dir_all(&rails_folder).expect("a folder");
         rails::copy_secrets(&rails_folder);
-        let callbacks = free_port();
+        let callbacks = Port::reserve();
         let mut rails = Vec::new();
         for wanted in &plan.rails {
             let change = |file: &mut Table| {
                 if wanted.kind == Name::Mtn {
-                    let url = format!("http://127.0.0.1:{callbacks}/callbacks/{}", wanted.name);
+                    let url = format!("http://127.0.0.1:{}/callbacks/{}", callbacks.number, wanted.name);
                     set(file, "settings", "callback_url", url);
                 }
                 (plan.change)(file);
@@ -124,12 +124,12 @@ impl World {
         for number in 0..plan.hosts {
             // A callback is heard by the first host, or by nobody.
             let hears = if number == 0 {
-                format!("[callbacks]\nlisten = \"127.0.0.1:{callbacks}\"\n")
+                format!("[callbacks]\nlisten = \"127.0.0.1:{}\"\n", callbacks.number)
             } else {
                 String::new()
             };
-            let pages = free_port();
-            fs::write(folder.path().join(format!("config/host-{number}.toml")), config(pages, &hears))
+            let pages = Port::reserve();
+            fs::write(folder.path().join(format!("config/host-{number}.toml")), config(pages.number, &hears))
                 .expect("written");
             let wire = Wire::to_postgres(upstream(&db)).await;
             let url = through(&db, wire.port);
@@ -201,7 +201,9 @@ impl World {
     /// Callbacks from somebody who guesses.
     pub async fn forge_callbacks(&mut self, count: usize) {
         for owed in self.owed.iter().rev().take(count) {
-            let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.callbacks)).await else { return };
+            let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.callbacks.number)).await else {
+                return;
+            };
             let path =
                 format!("/callbacks/{}/{}/{}", self.rails[owed.rail].name, owed.outbox_id, "ab".repeat(32));
             let request =
@@ -337,6 +339,27 @@ impl World {
         Audit::of(self).await
     }
 
+    /// Changes a rail's file before a host reads it.
+    pub fn change_rail(&self, rail: usize, change: impl FnOnce(&mut Table)) {
+        let file = self.folder.path().join(format!("config/rails/{}.toml", self.rails[rail].name));
+        let mut table: Table = fs::read_to_string(&file).expect("a rail's file").parse().expect("TOML");
+        change(&mut table);
+        fs::write(&file, table.to_string()).expect("written");
+    }
+
+    /// Waits until a metric of a host says so, and not for ever.
+    pub async fn until_metric(&mut self, host: usize, name: &str, fact: impl Fn(f64) -> bool) {
+        let began = Instant::now();
+        loop {
+            let found = self.hosts[host].metric(name).await;
+            if found.is_some_and(&fact) {
+                return;
+            }
+            assert!(began.elapsed() < CONVERGES_WITHIN, "{name}: {found:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// Rewrites a rail's file, so that every host swaps its component.
     pub fn touch_rail(&mut self, rail: usize) {
         let file = self.folder.path().join(format!("config/rails/{}.toml", self.rails[rail].name));
@@ -370,12 +393,6 @@ fn config(pages: u16, more: &str) -> String {
         "[adapters]\ncache = \"{}\"\n[relayer]\ndrain_seconds = 20\nlisten = \"127.0.0.1:{pages}\"\n{more}",
         cache.display()
     )
-}
-
-/// Below those that connections take for themselves: a host that is started again has to find it free.
-fn free_port() -> u16 {
-    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    std::iter::repeat_with(|| fastrand::u16(20_000..32_000)).find(is_free).expect("a port")
 }
 
 fn upstream(db: &Db) -> Far {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use harness::Role;
-use harness::reference::Outbox;
+use harness::reference::{Outbox, Refusal};
 use sqlx::Row as _;
 use uuid::Uuid;
 
@@ -16,12 +16,11 @@ impl World<'_> {
         turn: usize,
         sql: &'static str,
         target: &str,
-        act: impl FnOnce(&mut Outbox, &str),
+        act: impl FnOnce(&mut Outbox, &str) -> Result<(), Refusal>,
     ) -> Result<(), String> {
         let query = sqlx::query(sql).bind(target.to_owned());
-        same(&self.sessions.call(Role::Operator, turn, query).await.map(drop), &Ok(()))?;
-        act(&mut self.model, target);
-        Ok(())
+        let told = self.sessions.call(Role::Operator, turn, query).await.map(drop);
+        same(&told, &act(&mut self.model, target).map_err(|refusal| refusal.sqlstate().to_owned()))
     }
 
     pub(crate) async fn configure(
@@ -81,6 +80,27 @@ impl World<'_> {
             .bind(money_moved);
         let told = self.sessions.call(Role::Operator, turn, query).await.map(drop);
         same(&told, &self.model.resolve(id, money_moved).map_err(|refusal| refusal.sqlstate().to_owned()))
+    }
+
+    pub(crate) async fn cancel(&mut self, turn: usize, pick: usize) -> Result<(), String> {
+        let waiting = self.model.pending.iter().filter(|(_, row)| row.lease.is_none()).map(|(id, _)| *id);
+        let all = || self.model.records.values().map(|record| record.outbox_id);
+        // Mostly one that may go, else any, else one that nobody knows.
+        let some = if pick.is_multiple_of(4) { nth(all(), pick) } else { nth(waiting, pick) };
+        let id = some.unwrap_or(Uuid::from_u128(7));
+        let query = sqlx::query("select symphony.cancel_payment($1, 'op', 'w')").bind(id);
+        let told = self.sessions.call(Role::Operator, turn, query).await.map(|rows| rows[0].get::<i32, _>(0));
+        // In the place of a lease stands a token that the database draws.
+        let token = sqlx::query_scalar(
+            "select lease_token from symphony.payment_outbox_attempts where outbox_id = $1 order by attempt_no desc limit 1",
+        )
+        .bind(id)
+        .fetch_optional(&mut self.sessions.superuser)
+        .await
+        .map_err(|error| error.to_string())?
+        .unwrap_or_default();
+        let expected = self.model.cancel(id, token).map_err(|refusal| refusal.sqlstate().to_owned());
+        same(&told, &expected).map_err(|problem| format!("{id}: {problem}"))
     }
 
     pub(crate) async fn reissue(&mut self, turn: usize, pick: usize, key: usize) -> Result<(), String> {

@@ -34,6 +34,8 @@ pub(crate) fn judge(model: &mut Outbox, claim: &Claim, answer: &[Leased], seen: 
     let room = room(model, claim);
     let worker = WORKERS[claim.worker];
     let batch_size = usize::try_from(claim.batch_size).unwrap_or(0);
+    // Without rails that much goes first to rows with a past.
+    let reserved = if claim.rails.is_none() { batch_size.div_ceil(4) } else { 0 };
 
     let (taken, ended) = take_over(model, claim, &room, seen)?;
     park_and_promote(model, &ended, answer, seen);
@@ -65,7 +67,7 @@ pub(crate) fn judge(model: &mut Outbox, claim: &Claim, answer: &[Leased], seen: 
         if leased.len() > room.limit {
             return Err(format!("{} rows of {rail}, which has room for {}", leased.len(), room.limit));
         }
-        in_order(&free, rail, room, &leased, &taken)?;
+        in_order(&free, rail, room, &leased, &taken, reserved)?;
         let full = answer.len() == batch_size || leased.len() == room.limit;
         let left = due(model, rail, room);
         let left =
@@ -74,7 +76,11 @@ pub(crate) fn judge(model: &mut Outbox, claim: &Claim, answer: &[Leased], seen: 
             return Err(format!("there was room, and a row that was due stayed behind: {left:?}"));
         }
     }
-    first_come(&before, &room, batch_size, answer)
+    first_come(&before, &room, reserved, batch_size, answer)
+}
+
+fn has_past(row: &Pending) -> bool {
+    row.attempt_count > 0 || row.unsettled
 }
 
 fn room(model: &Outbox, claim: &Claim) -> BTreeMap<&'static str, Room> {
@@ -191,13 +197,15 @@ fn due<'a>(model: &'a Outbox, rail: &str, room: &Room) -> Vec<(Uuid, &'a Pending
     model.due(rail).into_iter().filter(|(_, row)| row.next_attempt_at >= room.after).collect()
 }
 
-/// Within a rail the first rows come first; what was taken over stands apart, and all of it that may be leased is.
+/// Within a rail the first rows come first, after some with a past where room is reserved for them; what was taken over
+/// stands apart, and all of it that may be leased is.
 fn in_order(
     free: &Outbox,
     rail: &str,
     room: &Room,
     leased: &[&Leased],
     taken: &BTreeSet<Uuid>,
+    reserved: usize,
 ) -> Result<(), String> {
     let got: Vec<Uuid> = leased.iter().map(|row| row.id).collect();
     let forgotten = taken.iter().find(|id| {
@@ -207,20 +215,38 @@ fn in_order(
     if let Some(id) = forgotten {
         return Err(format!("{id} was taken over and not leased"));
     }
-    let waiting = due(free, rail, room);
-    let first: Vec<Uuid> = waiting
-        .iter()
-        .filter(|(id, row)| free.may_lease(row) && !taken.contains(id))
-        .map(|(id, _)| *id)
-        .take(got.iter().filter(|id| !taken.contains(id)).count())
-        .collect();
-    let new: BTreeSet<Uuid> = got.iter().copied().filter(|id| !taken.contains(id)).collect();
-    if first.iter().copied().collect::<BTreeSet<_>>() != new {
-        return Err(format!("{rail}: leased {new:?}, the first of the queue are {first:?}"));
-    }
     let at = |row: &Leased| (row.next_attempt_at, row.created_at);
     if !leased.chunk_by(|a, b| a.token == b.token).all(|lease| lease.is_sorted_by_key(|row| at(row))) {
         return Err(format!("{rail}: the answer is not in order"));
+    }
+    let new: BTreeSet<Uuid> = got.iter().copied().filter(|id| !taken.contains(id)).collect();
+    let mut wrong = Ok(());
+    // How much of the reserved room this rail had is the database's choice.
+    for with_past in 0..=reserved {
+        wrong = first_of_rail(free, rail, &due(free, rail, room), &new, taken, with_past);
+        if wrong.is_ok() {
+            break;
+        }
+    }
+    wrong
+}
+
+/// Whether these are the first of the queue, after the first `with_past` of those with a past.
+fn first_of_rail(
+    free: &Outbox,
+    rail: &str,
+    waiting: &[(Uuid, &Pending)],
+    new: &BTreeSet<Uuid>,
+    taken: &BTreeSet<Uuid>,
+    with_past: usize,
+) -> Result<(), String> {
+    let may_go = || waiting.iter().filter(|(id, row)| free.may_lease(row) && !taken.contains(id));
+    let ahead: BTreeSet<Uuid> =
+        may_go().filter(|(_, row)| has_past(row)).map(|(id, _)| *id).take(with_past.min(new.len())).collect();
+    let first: Vec<Uuid> =
+        may_go().map(|(id, _)| *id).filter(|id| !ahead.contains(id)).take(new.len() - ahead.len()).collect();
+    if first.iter().chain(&ahead).copied().collect::<BTreeSet<_>>() != *new {
+        return Err(format!("{rail}: leased {new:?}, the first of the queue are {ahead:?} and {first:?}"));
     }
     // Whatever stood in front of a leased row and may not go has been moved out of the way. The settled rows of a paused
     // rail are not even looked at.
@@ -232,10 +258,12 @@ fn in_order(
     }
 }
 
-/// Across rails the rows that are due first are leased, if nothing had to be moved out of the way before.
+/// Across rails the rows that are due first are leased, if nothing had to be moved out of the way before: up to the
+/// reserved number those with a past, then all.
 fn first_come(
     before: &Outbox,
     room: &BTreeMap<&str, Room>,
+    reserved: usize,
     batch_size: usize,
     answer: &[Leased],
 ) -> Result<(), String> {
@@ -250,13 +278,15 @@ fn first_come(
     queue.sort_by_key(|(_, row)| (row.next_attempt_at, row.created_at));
     let mut left: BTreeMap<&str, usize> = room.iter().map(|(rail, room)| (*rail, room.limit)).collect();
     let mut first = BTreeSet::new();
-    for (id, row) in queue {
+    let tried = queue.iter().filter(|(_, row)| has_past(row)).map(|row| (reserved, row));
+    let turns: Vec<(usize, &(Uuid, &Pending))> =
+        tried.chain(queue.iter().map(|row| (batch_size, row))).collect();
+    for (most, (id, row)) in turns {
         let Some(left) = left.get_mut(row.request.rail_type.as_str()).filter(|left| **left > 0) else {
             continue;
         };
-        if first.len() < batch_size {
+        if first.len() < most && first.insert(*id) {
             *left -= 1;
-            first.insert(id);
         }
     }
     let got: BTreeSet<Uuid> = answer.iter().map(|row| row.id).collect();

@@ -3,6 +3,7 @@
 
 use harness::Role;
 use harness::reference::{Attempt, Micros, Outbox, Refusal, SECOND, Words};
+use sqlx::Row as _;
 use uuid::Uuid;
 
 use crate::operation::{Operation, PARTICIPANTS, Pick, RAILS, WORKERS};
@@ -77,13 +78,28 @@ impl World<'_> {
             Operation::Extend { worker, picks, seconds } => self.extend(turn, *worker, picks, *seconds).await,
             Operation::Release { worker, picks } => self.release(turn, *worker, picks).await,
             Operation::MarkHandedOver { worker, picks } => self.mark_handed_over(turn, *worker, picks).await,
+            Operation::Hold { worker, picks, delay_seconds } => {
+                self.hold(turn, *worker, picks, *delay_seconds).await
+            }
+            Operation::HandBack { worker, knows } => self.hand_back(turn, WORKERS[*worker], *knows).await,
+            Operation::Sweep => self.sweep(turn).await,
+            Operation::ReconcileClock => {
+                let query = sqlx::query("select symphony.reconcile_clock(100)");
+                let told: i32 = self.sessions.call(Role::Executor, turn, query).await?[0].get(0);
+                same(&told, &0)
+            }
+            Operation::Cancel { pick } => self.cancel(turn, *pick).await,
             Operation::Pause { rail, paused } => {
                 let sql = if *paused {
                     "select symphony.pause_rail($1, 'op', 'w')"
                 } else {
                     "select symphony.resume_rail($1, 'op', 'w')"
                 };
-                self.act(turn, sql, RAILS[*rail], |model, rail| model.pause(rail, *paused)).await
+                self.act(turn, sql, RAILS[*rail], |model, rail| {
+                    model.pause(rail, *paused);
+                    Ok(())
+                })
+                .await
             }
             Operation::Configure { rail, marks } => {
                 let rate = self.model.rails.get(RAILS[*rail]).and_then(|rail| rail.rate);
@@ -91,7 +107,7 @@ impl World<'_> {
             }
             Operation::Suspend { participant, suspended } => {
                 let sql = if *suspended {
-                    "select symphony.suspend_participant($1, 'op', 'w')"
+                    "select symphony.suspend_participant($1, 'op', 'w', true)"
                 } else {
                     "select symphony.reinstate_participant($1, 'op', 'w')"
                 };
@@ -100,17 +116,18 @@ impl World<'_> {
             }
             Operation::Order { participant, strict } => {
                 let sql = if *strict {
-                    "select symphony.set_strict_order($1, true, 'op', 'w')"
+                    "select symphony.set_strict_order($1, true, 'op', 'w', true)"
                 } else {
-                    "select symphony.set_strict_order($1, false, 'op', 'w')"
+                    "select symphony.set_strict_order($1, false, 'op', 'w', true)"
                 };
                 self.act(turn, sql, PARTICIPANTS[*participant], |model, id| {
-                    model.set_strict_order(id, *strict)
+                    model.set_strict_order(id, *strict);
+                    Ok(())
                 })
                 .await
             }
             Operation::ActWithoutReason { participant } => {
-                let query = sqlx::query("select symphony.suspend_participant($1, 'op', '')")
+                let query = sqlx::query("select symphony.suspend_participant($1, 'op', '', true)")
                     .bind(PARTICIPANTS[*participant]);
                 same(
                     &self.sessions.call(Role::Operator, turn, query).await.map(drop),

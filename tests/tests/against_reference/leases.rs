@@ -166,6 +166,59 @@ impl World<'_> {
         same(&told.iter().map(|row| (row.get(0), row.get(1))).collect::<BTreeMap<Uuid, Micros>>(), &expected)
     }
 
+    pub(crate) async fn hold(
+        &mut self,
+        turn: usize,
+        worker: Option<usize>,
+        picks: &[Pick],
+        delay_seconds: i64,
+    ) -> Result<(), String> {
+        let (worker, held) = self.picks(worker, picks);
+        if held.is_empty() {
+            return Ok(());
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a few seconds")]
+        let delays = vec![delay_seconds as f64; held.len()];
+        let query =
+            sqlx::query("select outbox_id from symphony.hold_outbox_leases($1, $2, $3, $4, $5, null, null)");
+        let query = query.bind(worker.clone()).bind(ids(&held)).bind(tokens(&held)).bind(delays);
+        let query = query.bind(vec!["FLOAT_EMPTY"; held.len()]);
+        let told = self.sessions.call(Role::Executor, turn, query).await?;
+        let mut expected = BTreeSet::new();
+        for held in &held {
+            if self.model.hold(&worker, held.id, held.token, delay_seconds, "FLOAT_EMPTY") {
+                expected.insert(held.id);
+            }
+        }
+        same(&told.iter().map(|row| row.get(0)).collect::<BTreeSet<Uuid>>(), &expected)
+    }
+
+    pub(crate) async fn hand_back(
+        &mut self,
+        turn: usize,
+        worker: &str,
+        knows: Option<Pick>,
+    ) -> Result<(), String> {
+        let known: Vec<Uuid> =
+            knows.and_then(|pick| self.pick(pick)).map(|held| held.token).into_iter().collect();
+        let query = sqlx::query("select outbox_id from symphony.hand_back_unknown_leases($1, $2)");
+        let query = query.bind(worker.to_owned()).bind(known.clone());
+        let told = self.sessions.call(Role::Executor, turn, query).await?;
+        let expected = self.model.hand_back(worker, &known);
+        same(&told.iter().map(|row| row.get(0)).collect::<BTreeSet<Uuid>>(), &expected)
+    }
+
+    /// Claims name every lease here, so that a sweep has nothing to add.
+    pub(crate) async fn sweep(&mut self, turn: usize) -> Result<(), String> {
+        let claims =
+            "select coalesce(sum(cardinality(outbox_ids)), 0)::bigint from symphony.payment_outbox_claims";
+        let before: i64 = self.sessions.call(Role::Superuser, turn, sqlx::query(claims)).await?[0].get(0);
+        let query = sqlx::query("select symphony.sweep_leases('w0', 0, 10000)");
+        let next: i32 = self.sessions.call(Role::Executor, turn, query).await?[0].get(0);
+        let after: i64 = self.sessions.call(Role::Superuser, turn, sqlx::query(claims)).await?[0].get(0);
+        same(&(next, after), &(0, before))
+    }
+
     pub(crate) async fn next_due(&mut self, turn: usize, rails: Option<&[usize]>) -> Result<(), String> {
         let rails = rails.map(rail_names);
         let query = sqlx::query("select reference_test.us(symphony.next_due_at($1))").bind(rails.clone());

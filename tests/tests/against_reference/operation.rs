@@ -49,6 +49,22 @@ pub(crate) enum Operation {
         worker: Option<usize>,
         picks: Vec<Pick>,
     },
+    Hold {
+        worker: Option<usize>,
+        picks: Vec<Pick>,
+        delay_seconds: i64,
+    },
+    /// The worker says that it knows of one lease at most.
+    HandBack {
+        worker: usize,
+        knows: Option<Pick>,
+    },
+    /// A whole round through what is pending.
+    Sweep,
+    ReconcileClock,
+    Cancel {
+        pick: usize,
+    },
     Pause {
         rail: usize,
         paused: bool,
@@ -115,8 +131,10 @@ pub(crate) enum Row {
 pub(crate) enum Flaw {
     NoInstruction,
     EmptyKey,
+    SpaceAfterKey,
     LongParticipant,
     NoParticipant,
+    TabInParticipant,
     LongRail,
     NoPayload,
     PayloadIsAList,
@@ -205,6 +223,12 @@ fn operation() -> BoxedStrategy<Operation> {
             .prop_map(|(worker, picks, seconds)| Operation::Extend { worker, picks, seconds }),
         3 => (holder(), picks()).prop_map(|(worker, picks)| Operation::Release { worker, picks }),
         3 => (holder(), picks()).prop_map(|(worker, picks)| Operation::MarkHandedOver { worker, picks }),
+        3 => (holder(), picks(), sample::select(vec![0, 30]))
+            .prop_map(|(worker, picks, delay_seconds)| Operation::Hold { worker, picks, delay_seconds }),
+        1 => (worker.clone(), option::of(pick())).prop_map(|(worker, knows)| Operation::HandBack { worker, knows }),
+        1 => Just(Operation::Sweep),
+        1 => Just(Operation::ReconcileClock),
+        2 => (0..100_usize).prop_map(|pick| Operation::Cancel { pick }),
         2 => (rail.clone(), any::<bool>()).prop_map(|(rail, paused)| Operation::Pause { rail, paused }),
         1 => (rail, any::<bool>()).prop_map(|(rail, marks)| Operation::Configure { rail, marks }),
         2 => (participant.clone(), any::<bool>())
@@ -232,8 +256,10 @@ fn row() -> impl Strategy<Value = Row> {
     let flaws = vec![
         Flaw::NoInstruction,
         Flaw::EmptyKey,
+        Flaw::SpaceAfterKey,
         Flaw::LongParticipant,
         Flaw::NoParticipant,
+        Flaw::TabInParticipant,
         Flaw::LongRail,
         Flaw::NoPayload,
         Flaw::PayloadIsAList,

@@ -238,6 +238,8 @@ fn parts(row: &Row) -> [Option<String>; 5] {
             Flaw::LongParticipant => (1, Some("p".repeat(257))),
             Flaw::NoParticipant => (1, None),
             Flaw::EmptyKey => (2, Some(String::new())),
+            Flaw::SpaceAfterKey => (2, Some("k ".to_owned())),
+            Flaw::TabInParticipant => (1, Some("p\t0".to_owned())),
             Flaw::LongRail => (3, Some("r".repeat(65))),
             Flaw::NoPayload => (4, None),
             Flaw::PayloadIsAList => (4, Some("[1]".to_owned())),

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::operation::RAILS;
 
 /// A clock that stands still until it is told to move, so that model and database agree to the microsecond, and ids
-/// that are a millisecond apart (a second behind the clock, for none may lie ahead), so that no two rows tie in the order
+/// that are a millisecond apart (ten seconds behind the clock, for none may lie ahead), so that no two rows tie in the order
 /// of the claim.
 const STAGE: &str = "
     create schema reference_test;
@@ -27,7 +27,7 @@ const STAGE: &str = "
     create or replace function symphony.uuidv7() returns uuid
       language sql volatile parallel safe as $$
         select (left(replace(symphony.uuidv7_floor(
-                       symphony.clock() - (1000 - nextval('reference_test.ids')) * interval '1 millisecond')::text, '-', ''), 12)
+                       symphony.clock() - (10000 - nextval('reference_test.ids')) * interval '1 millisecond')::text, '-', ''), 12)
                 || '7000' || substr(replace(gen_random_uuid()::text, '-', ''), 17))::uuid $$;
     grant usage on schema reference_test to public;
     grant select on reference_test.clock to public;
@@ -41,6 +41,7 @@ const CLEAR: &str = "
     delete from symphony.payment_outbox_claims;
     delete from symphony.payment_outbox_records;
     delete from symphony.payment_outbox_attempts;
+    delete from symphony.payment_outbox_holds;
     delete from symphony.payment_outbox_late_answers;
     delete from symphony.payment_outbox_resolutions;
     delete from symphony.payment_outbox_reissues;
@@ -51,6 +52,7 @@ const CLEAR: &str = "
     delete from symphony.relay_hosts;
     delete from symphony.operator_acts;
     reset session_replication_role;
+    update symphony.clock_marks set seen_at = '-infinity';
     update reference_test.clock set at = base;
     alter sequence reference_test.ids restart;";
 

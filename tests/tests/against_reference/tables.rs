@@ -12,7 +12,7 @@ type Rows = Vec<Value>;
 /// Name, how to read its rows (times in microseconds), and what the model has in its place.
 type Table = (&'static str, &'static str, fn(&Outbox) -> Rows);
 
-const TABLES: [Table; 12] = [
+const TABLES: [Table; 13] = [
     (
         "participant_outbox_sequences",
         "select participant_id, next_sequence_id, places from symphony.participant_outbox_sequences",
@@ -50,6 +50,13 @@ const TABLES: [Table; 12] = [
            left join unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
                      as t(id, i, k, p, r, b) on t.id = r.outbox_id",
         records,
+    ),
+    (
+        "payment_outbox_holds",
+        "select outbox_id, times, us(first_held_at) first_held_at, us(last_held_at) last_held_at, rail_type, worker_id,
+                error_code
+           from symphony.payment_outbox_holds",
+        holds,
     ),
     (
         "payment_outbox_late_answers",
@@ -103,12 +110,14 @@ fn sequences(model: &Outbox) -> Rows {
 }
 
 /// Tables without a counterpart in the model, and why that is no gap.
-const APART: [&str; 5] = [
+const APART: [&str; 7] = [
     "payment_outbox_claims", // an index of leases; `ALWAYS_EMPTY` holds it against the leases themselves
     "rail_rate_grants",      // compared as tokens at this moment, with the rails
     "payment_outbox_verdicts", // written by retention only, which the sequences do not run
     "payment_outbox_partitions", // written by retention only
     "schema_migrations",     // written by migrate only
+    "clock_marks",           // the clock of the sequences never goes back
+    "revoked_adapters",      // a list that decides nothing here
 ];
 
 /// What must find nothing, whatever happened. These look at the tables alone.
@@ -251,6 +260,16 @@ fn resolutions(model: &Outbox) -> Rows {
         }
     }
     rows
+}
+
+fn holds(model: &Outbox) -> Rows {
+    let row = |(id, hold): (&Uuid, &harness::reference::Hold)| {
+        json!({
+            "outbox_id": id, "times": hold.times, "first_held_at": hold.first_at, "last_held_at": hold.last_at,
+            "rail_type": hold.rail_type, "worker_id": hold.worker, "error_code": hold.error_code,
+        })
+    };
+    model.holds.iter().map(row).collect()
 }
 
 fn late_answers(model: &Outbox) -> Rows {

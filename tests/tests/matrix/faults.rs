@@ -6,6 +6,7 @@ use harness::world::{Plan, Wanted, World};
 use harness::{Db, Pg, Role};
 use rail_simulators::Name;
 use railhost::embedded::{Options as ServerOptions, Server};
+use railhost::faults::{Guard, LEFT_OUT};
 use railhost::outbox::enqueue::Ingest;
 use railhost::relayer::Options;
 use serde_json::json;
@@ -66,7 +67,8 @@ async fn fi_03_the_payments_of_a_killed_host_move_again_within_60_s_with_default
         }
     };
     let mut world = World::build(plan).await;
-    world.hosts[0].start(&[]);
+    // All places of the rail from the start, so that it dies with all of them.
+    world.hosts[0].start(&[(LEFT_OUT, &format!("{:?}", Guard::BeginsWithOne))]);
     world.owe(0, &vec!["5.00".to_owned(); 20]).await;
     world.until("payment_outbox_pending where claimed_by is not null", |rows| rows == 20).await;
     world.hosts[1].start(&[]);

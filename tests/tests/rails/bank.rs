@@ -33,6 +33,27 @@ async fn the_most_specific_status_counts_wherever_it_stands() {
     }
 }
 
+/// Each of them is a rejection for AC04 that is not the verdict on this payment, which is paid a moment later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_report_that_is_not_plainly_about_this_payment_never_fails_it() {
+    let cases = [
+        ("then failed-of-another AC04, after 500ms settled", "OUTCOME_UNKNOWN"),
+        ("then failed-contradicted AC04, after 500ms settled", "OUTCOME_UNKNOWN"),
+        ("then failed-beside-duplicate AC04, after 500ms settled", "RAIL_PENDING"),
+        ("pay close-after; then failed-of-another AC04, after 500ms settled", "OUTCOME_UNKNOWN"),
+        ("pay close-after; then failed-contradicted AC04, after 500ms settled", "OUTCOME_UNKNOWN"),
+        ("pay close-after; then failed-beside-duplicate AC04, after 500ms settled", "OUTCOME_UNKNOWN"),
+    ];
+    let plans = cases.map(|(plan, _)| plan.to_owned());
+    for (ended, (plan, first)) in play(RAIL, &plans).await.iter().zip(cases) {
+        assert_eq!(
+            (ended.state.as_str(), ended.executions, ended.attempts[0].as_deref()),
+            ("DISPATCHED", 1, Some(first)),
+            "{plan}: {ended:#?}"
+        );
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_means_paid_is_agreed_with_each_bank() {
     let play = Play::with(Options::new(RAIL).script("otherwise: then settled, after 1s says ACCC"), |file| {

@@ -178,13 +178,13 @@ on_each_rail! {
     }
 
     async fn a_code_that_no_table_lists_decides_nothing_by_itself(rail: Name) {
-        let listed = table(rail).rows.iter().any(|row| row.code.starts_with("NEWS"));
+        let listed = table(rail).rows.iter().any(|row| row.code.starts_with("NEW"));
         assert!(!listed);
-        let ended = play(rail, &plans(&["pay hang-after; then failed NEWS1", "then says NEWS2, after 1s settled"])).await;
+        let ended = play(rail, &plans(&["pay hang-after; then failed NEW1", "then says NEW2, after 1s settled"])).await;
         let first = &ended[0];
         assert_eq!(
             (first.state.as_str(), first.money_moved.as_str(), first.rail_code.as_deref()),
-            ("FAILED", "unknown", Some("NEWS1")),
+            ("FAILED", "unknown", Some("NEW1")),
             "the rail says no, and a person has to find out why: {first:#?}"
         );
         assert_eq!(ended[1].state, "DISPATCHED", "a status that nobody knows is asked about again");
@@ -217,7 +217,7 @@ on_each_rail! {
     }
 
     async fn a_verdict_stands_though_the_rail_takes_it_back_later(rail: Name) {
-        let flaps = ["then settled, after 5s failed LATER", "then pending, after 200ms settled, after 5s failed LATER"];
+        let flaps = ["then settled, after 5s failed LATE", "then pending, after 200ms settled, after 5s failed LATE"];
         all_paid(&play(rail, &plans(&flaps)).await, &flaps);
     }
 

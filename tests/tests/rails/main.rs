@@ -5,6 +5,8 @@ mod airtel;
 mod bank;
 mod control;
 mod every;
+mod held;
 mod mtn;
 mod straight;
 mod tables;
+mod xsd;

@@ -8,6 +8,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use uuid::Uuid;
 
+use crate::held;
+use crate::straight::Straight;
+
 const RAIL: Name = Name::Mtn;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -54,19 +57,65 @@ async fn what_is_refused_at_the_door_was_not_taken() {
         ("pay refuse 500 NOT_ALLOWED, accept", "DISPATCHED yes", "ON_HOLD"),
         ("pay refuse 500 NOT_ALLOWED_TARGET_ENVIRONMENT, accept", "DISPATCHED yes", "ON_HOLD"),
         ("pay refuse 500 INVALID_CALLBACK_URL_HOST, accept", "DISPATCHED yes", "ON_HOLD"),
+        ("pay refuse 500 NOT_ENOUGH_FUNDS, accept", "DISPATCHED yes", "ON_HOLD"),
+        ("pay refuse 500 PAYEE_NOT_FOUND", "FAILED unknown", "RAIL_DECLINED"),
+        ("pay refuse 500 PAYER_NOT_FOUND", "FAILED unknown", "RAIL_DECLINED"),
         ("pay refuse 500 INTERNAL_PROCESSING_ERROR, accept", "DISPATCHED yes", "OUTCOME_UNKNOWN"),
         ("pay refuse 503 SERVICE_UNAVAILABLE, accept", "DISPATCHED yes", "OUTCOME_UNKNOWN"),
         ("pay refuse 500 NEVER_HEARD_OF, accept", "DISPATCHED yes", "OUTCOME_UNKNOWN"),
     ];
     let plans: Vec<_> = cases.iter().map(|(plan, ..)| (*plan).to_owned()).collect();
-    for (ended, (plan, verdict, first)) in play(RAIL, &plans).await.iter().zip(cases) {
-        let found = format!("{} {}", ended.state, ended.money_moved);
+    for (told, (plan, verdict, first)) in held::play(RAIL, &plans).await.iter().zip(cases) {
         assert_eq!(
-            (found.as_str(), ended.attempts[0].as_deref()),
+            (told.verdict().as_str(), told.first.as_deref()),
             (verdict, Some(first)),
-            "{plan}: {ended:#?}"
+            "{plan}: {:#?}",
+            told.ended
         );
+        if first == "RAIL_DECLINED" {
+            assert_eq!(
+                told.ended.attempts.len(),
+                1,
+                "what was refused is not asked about: {:#?}",
+                told.ended
+            );
+        }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payer_that_is_not_found_is_a_payee_that_is_not_found() {
+    let plans = ["then failed PAYER_NOT_FOUND".to_owned()];
+    let told = play(RAIL, &plans).await.remove(0);
+    assert_eq!((told.state.as_str(), told.money_moved.as_str()), ("FAILED", "no"), "{told:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_404_without_a_word_is_a_not_found_and_a_page_of_a_gateway_is_none() {
+    let plans = ["pay close-before, accept; ask empty 404, accept", "pay close-after; ask html 404, accept"];
+    let ended = play(RAIL, &plans.map(ToOwned::to_owned)).await;
+    let said: Vec<Vec<_>> =
+        ended.iter().map(|ended| ended.attempts.iter().map(Option::as_deref).take(2).collect()).collect();
+    assert_eq!(said[0], [Some("OUTCOME_UNKNOWN"), Some("NOT_FOUND")], "{ended:#?}");
+    assert_eq!(said[1], [Some("OUTCOME_UNKNOWN"), Some("QUERY_FAILED")], "{ended:#?}");
+    assert!(ended.iter().all(|ended| ended.state == "DISPATCHED" && ended.executions == 1), "{ended:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payment_without_a_note_sends_none() {
+    let straight = Straight::with(Options { record: true, ..Options::new(RAIL) }, |_| {}).await;
+    let mut empty = payment(RAIL, "5.00");
+    empty["narrative"] = "".into();
+    for paid in [payment(RAIL, "5.00"), empty] {
+        assert_eq!(straight.pay(Uuid::new_v4(), &paid).await, "pending");
+    }
+    let sent: Vec<_> = straight.simulator.recorded().into_iter().map(|said| said.request).collect();
+    let transfers: Vec<_> = sent.iter().filter(|body| body.contains("externalId")).collect();
+    assert_eq!(transfers.len(), 2, "{sent:?}");
+    assert!(
+        transfers.iter().all(|body| !body.contains("payerMessage") && !body.contains("payeeNote")),
+        "{sent:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

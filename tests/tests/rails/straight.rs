@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use harness::play::{rail_file, rails_folder};
+use harness::railhost_path;
 use rail_simulators::{Name, Options, Simulator};
 use railhost::outcome::{self, Decision};
 use railhost::payment::{Instruction, Origin};
@@ -21,11 +22,17 @@ pub(crate) struct Straight {
 
 impl Straight {
     pub(crate) async fn start(rail: Name) -> Self {
-        let simulator = Simulator::start(Options::new(rail)).await.expect("a simulator");
+        Self::with(Options::new(rail), |_| {}).await
+    }
+
+    /// With a simulator of its own kind and changes to the rail's file.
+    pub(crate) async fn with(options: Options, change: impl FnOnce(&mut toml::Table)) -> Self {
+        let rail = options.rail;
+        let simulator = Simulator::start(options).await.expect("a simulator");
         let folder = tempfile::tempdir().expect("a folder");
         let few = rail::Options { calls_max: 4, ..rail::Options::default() };
-        let sandbox = Sandbox::new(&folder.path().join("compiled"), few).expect("a sandbox");
-        let file = rail_file(rail, &simulator.base(), |_| {});
+        let sandbox = Sandbox::new(&folder.path().join("compiled"), railhost_path(), few).expect("a sandbox");
+        let file = rail_file(rail, &simulator.base(), change);
         let definition = Definition::parse(rail.as_str(), &rails_folder(), &file).expect("a sound file");
         let loaded = Loaded::load(&sandbox, &definition).await.expect("it loads");
         Self { simulator, sandbox, loaded, _folder: folder }

@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use harness::rail::Reply;
+use harness::railhost_path;
 use harness::yard::{API_KEY, Yard, guest, instruction};
 use railhost::payment::KeyForm;
 use railhost::rail::definition::Definition;
 use railhost::rail::egress::Resolve;
-use railhost::rail::{Answer, Attempt, Heard, Left, Loaded, Options, Sandbox, Task};
+use railhost::rail::{Answer, Attempt, Heard, Left, Loaded, Options, Rule, Sandbox, Task};
 
 fn reason(attempt: &Attempt) -> &str {
     match &attempt.heard {
@@ -61,20 +62,24 @@ async fn two_rails_never_share_a_connection() {
 #[tokio::test]
 async fn what_the_rails_file_does_not_list_does_not_leave() {
     let yard = Yard::new().await;
-    for (name, why) in [
-        ("undeclared_host", "GET https://home.example/steal is no endpoint"),
+    for (name, rule, why) in [
+        ("undeclared_host", Rule::Endpoint, "GET https://home.example/steal is no endpoint"),
         (
             "ip_literal",
+            Rule::Endpoint,
             "GET http://169.254.169.254/latest/meta-data/, an address instead of a name, is no endpoint",
         ),
-        ("alters_amount", "the amount at json /amount is not the instruction's"),
-        ("own_key", "the key at header x-reference-id is not the instruction's"),
-        ("misplaces_secret", "api-key does not belong into header x-note"),
+        ("alters_amount", Rule::Amount, "the amount at json /amount is not the instruction's"),
+        ("own_key", Rule::Key, "the key at header x-reference-id is not the instruction's"),
+        ("misplaces_secret", Rule::Secret, "api-key does not belong in header x-note"),
     ] {
         let attempt = yard.try_guest(name).await;
         assert!(reason(&attempt).contains(why), "{name}: {}", reason(&attempt));
         assert_eq!(attempt.witness.money_left(), Left::Nothing, "{name}");
-        assert!(attempt.witness.denied[0].contains(why), "{name}");
+        let denied = &attempt.witness.denied[0];
+        assert_eq!(denied.rule, rule, "{name}");
+        assert!(denied.why.contains(why), "{name}");
+        assert_eq!(rule.is_tampering(), rule != Rule::Endpoint, "{name}");
     }
     assert_eq!(yard.rail.asked().len(), 0);
 }
@@ -86,12 +91,14 @@ async fn money_leaves_once_per_attempt() {
     assert!(reason(&attempt).contains("one attempt moves money once"));
     assert_eq!(yard.rail.asked().len(), 1);
     assert_eq!(attempt.witness.money_left(), Left::Body, "the first did leave");
+    assert_eq!(attempt.witness.denied[0].rule, Rule::SecondPayment);
 }
 
 #[tokio::test]
 async fn validate_moves_no_money() {
     let yard = Yard::new().await;
     let attempt = yard.try_guest("pays_from_validate").await;
+    assert_eq!(attempt.witness.denied[0].rule, Rule::MoneyElsewhere);
     let Heard::Invalid(violations) = attempt.heard else { panic!("{:?}", attempt.heard) };
     assert!(violations[0].problem.contains("moves money, which Validate may not"), "{violations:?}");
     assert_eq!(yard.rail.asked().len(), 0);
@@ -221,10 +228,11 @@ async fn a_name_that_leads_inside_is_not_dialled() {
         (addresses(&["169.254.169.254"]), "a link-local address"),
         (addresses(&["93.184.215.14", "10.0.0.7"]), "resolves to 10.0.0.7, a private address"),
         (addresses(&["::ffff:127.0.0.1"]), "a loopback address"),
+        (addresses(&["168.63.129.16"]), "an address where clouds keep their metadata"),
     ] {
         let fickle = Fickle(Mutex::new(VecDeque::from([answers])));
         let options = Options { calls_max: 4, resolver: Arc::new(fickle), ..Options::default() };
-        let sandbox = Sandbox::new(&yard.path("compiled"), options).expect("a sandbox");
+        let sandbox = Sandbox::new(&yard.path("compiled"), railhost_path(), options).expect("a sandbox");
         let file = yard
             .file(&guest("pays_and_tells"), "timeouts = { call_ms = 2000 }")
             .replace(&yard.rail.base(), &format!("https://rail.example:{port}"))
@@ -234,6 +242,25 @@ async fn a_name_that_leads_inside_is_not_dialled() {
         let attempt = loaded.call(&sandbox, Task::Disburse, instruction(), None).await;
         assert!(reason(&attempt).contains(why), "{}", reason(&attempt));
         assert_eq!(attempt.witness.money_left(), Left::Nothing);
+        assert_eq!(attempt.witness.denied[0].rule, Rule::Address);
     }
     assert_eq!(yard.rail.asked().len(), 0);
+}
+
+/// The rail speaks plain HTTP on the only port it has, and keeps the connection.
+#[tokio::test]
+async fn what_is_meant_for_tls_never_leaves_on_a_connection_without_it() {
+    let yard = Yard::with(|_| Reply::says(200, "paid")).await;
+    let base = yard.rail.base();
+    let secure = base.replace("http://", "https://");
+    let pays = yard.file(&guest("pays_then_asks_securely"), "timeouts = { call_ms = 2000 }");
+    let file = pays
+        .replace(&format!("{base}/moved"), &format!("{secure}/moved"))
+        .replace("[settings]", &format!("[settings]\nsecure = \"{secure}\""));
+    let loaded = yard.load_file(&file).await.expect("it loads");
+    let attempt = yard.disburse(&loaded).await;
+    let asked = yard.rail.asked();
+    assert!(asked.iter().all(|asked| asked.path == "/pay"), "{asked:?}\n{attempt:?}");
+    assert_eq!(asked.len(), 1);
+    assert!(reason(&attempt).contains("not sent"), "{}", reason(&attempt));
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use harness::forged;
 use harness::yard::{Yard, guest, instruction};
+use railhost::payment::is_unsafe;
 use railhost::rail::{Answer, CallError, Heard, Left, LoadError, Task};
 
 /// Deadline or processor budget of the guests in these tests, and far more than a tick for a busy machine.
@@ -215,6 +216,30 @@ async fn a_guest_validates_without_paying_and_is_asked_without_paying() {
     assert_eq!(loaded.call(&yard.sandbox, Task::Validate, instruction(), None).await.heard, Heard::Valid);
     assert_eq!(yard.rail.asked().len(), 0);
     let attempt = loaded.call(&yard.sandbox, Task::Query, instruction(), None).await;
-    assert!(attempt.witness.denied[0].contains("moves money, which Query may not"), "{:?}", attempt.witness);
+    let denied = &attempt.witness.denied[0];
+    assert!(denied.why.contains("moves money, which Query may not"), "{denied:?}");
+    assert!(denied.rule.is_tampering());
     assert_eq!(yard.rail.asked().len(), 0);
+}
+
+#[tokio::test]
+async fn nothing_that_a_guest_says_moves_a_cursor() {
+    let yard = Yard::new().await;
+    let loaded = yard.load("escapes").await;
+    let described = serde_json::to_string(&loaded.description).expect("JSON");
+    let attempt = yard.disburse(&loaded).await;
+    let CallError::Trap(said) = error(attempt.heard) else { panic!("no trap") };
+    assert!(said.contains("panic"), "{said}");
+    let asked = loaded.call(&yard.sandbox, Task::Query, instruction(), None).await;
+    let Answer::Unclear { detail, .. } = answer(asked.heard) else { panic!("not unclear") };
+    let lines: Vec<_> = attempt
+        .log
+        .iter()
+        .flat_map(|line| line.fields.iter().flat_map(|(name, value)| [name, value]).chain([&line.message]))
+        .collect();
+    assert!(lines.len() > 2, "{lines:?}");
+    for shown in [&described, &said, &detail].into_iter().chain(lines) {
+        assert!(!shown.contains(is_unsafe), "{shown:?}");
+        assert!(!shown.contains("\\u001b"), "{shown:?}");
+    }
 }

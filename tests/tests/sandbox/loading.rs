@@ -4,11 +4,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
-use harness::forged;
 use harness::yard::{Yard, guest};
-use railhost::rail::artifact::{Digest, signed_text};
+use harness::{forged, railhost_path};
+use railhost::payment::is_unsafe;
+use railhost::rail::artifact::{Digest, Outline, signed_text};
 use railhost::rail::definition::Definition;
 use railhost::rail::{LoadError, Options, Sandbox};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 async fn refusal(bytes: &[u8]) -> LoadError {
     Yard::new().await.load_bytes(bytes).await.expect_err("it must be refused")
@@ -119,7 +121,8 @@ async fn a_warm_cache_compiles_nothing_and_a_spoilt_file_is_compiled_again() {
 async fn a_cache_that_others_may_write_to_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("changed");
-    let refused = Sandbox::new(folder.path(), Options::default()).expect_err("anybody could put code there");
+    let refused = Sandbox::new(folder.path(), railhost_path(), Options::default())
+        .expect_err("anybody could put code there");
     assert!(refused.to_string().contains("nobody else may write to"), "{refused}");
 }
 
@@ -176,4 +179,48 @@ async fn what_an_adapter_needs_must_be_in_its_rails_file() {
         .replace("api-key = { file = \"api-key\" }", "api-key = { file = \"gone\" }");
     let refused = yard.load_file(&file).await.expect_err("the secret cannot be read");
     assert!(refused.to_string().contains("secrets.api-key refers to"), "{refused}");
+}
+
+#[tokio::test]
+async fn what_is_not_a_regular_file_is_refused_by_name_and_not_opened() {
+    let yard = Yard::new().await;
+    mknodat(CWD, yard.path("fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO");
+    let component = guest("pays_and_tells");
+    let file = yard.file(&component, "");
+    let named = format!("component = \"{}.wasm\"", Digest::of(&component));
+    let https = file.replace("http://", "https://");
+    let with_ca = |ca: &str| https.replace("[network]", &format!("[network]\nca = \"{ca}\""));
+    for (file, why) in [
+        (file.replace(&named, "component = \"fifo\""), "fifo: cannot be read: it is a FIFO"),
+        (file.replace(&named, "component = \"compiled\""), "it is a folder, expected a regular file"),
+        (file.replace(&named, "component = \"/dev/zero\""), "it is a device"),
+        (file.replace("file = \"api-key\"", "file = \"fifo\""), "secrets.api-key refers to"),
+        (file.replace("file = \"api-key\"", "file = \"fifo\""), "it is a FIFO, expected a regular file"),
+        (with_ca("fifo"), "network.ca"),
+        (with_ca("/dev/zero"), "it is a device, expected a regular file"),
+    ] {
+        let refused = yard.load_file(&file).await.expect_err(why).to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+    let refused = Definition::load(&yard.path("fifo")).expect_err("not a rail's file").to_string();
+    assert!(refused.contains("it is a FIFO"), "{refused}");
+}
+
+#[test]
+fn names_of_a_component_are_shown_without_what_a_terminal_obeys() {
+    let text = r#"(component
+        (import "a\u{1b}[2J" (func $f))
+        (export "symphony:rail/adapter@\u{1b}]0;title\u{7}\u{202e}" (func $f)))"#;
+    let outline = Outline::read(&wat::parse_str(text).expect("a component")).expect("it can be read");
+    assert_eq!(outline.imports, ["a\u{fffd}[2J"]);
+    let refused = outline.check(railhost::rail::definition::Profile::Strict).expect_err("another contract");
+    assert!(refused.to_string().contains("title") && !refused.to_string().contains(is_unsafe), "{refused}");
+}
+
+#[test]
+fn a_component_with_more_names_than_anybody_needs_is_refused_before_they_are_all_read() {
+    let imports: String = (0..1_001).map(|n| format!("(import \"f{n}\" (func))")).collect();
+    let component = wat::parse_str(format!("(component {imports})")).expect("a component");
+    let refused = Outline::read(&component).expect_err("too many").to_string();
+    assert!(refused.contains("more than 1000 imports or exports"), "{refused}");
 }

@@ -1,8 +1,12 @@
 //! The sandbox: whatever a component does, it ends in its own named error, and the host and its neighbours go on.
 
+mod bombs;
 mod gate;
 mod hostile;
 mod loading;
+mod production;
+mod revoked;
+mod rotation;
 mod swap;
 mod tls;
 mod tokens;

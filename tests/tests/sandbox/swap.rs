@@ -7,18 +7,10 @@ use std::time::{Duration, Instant};
 
 use harness::yard::{Yard, guest, instruction};
 use railhost::rail::artifact::Digest;
-use railhost::rail::{Answer, Heard, Rails, Reloaded, Task};
+use railhost::rail::{Answer, Heard, LoadOutcome, Reloaded, Rules, Task};
 
-/// Makes the folder `rails` of one rail out of a yard.
 fn write(yard: &Yard, component: &[u8]) {
-    fs::create_dir_all(yard.path("rails")).expect("a folder");
-    let text = yard.file(component, "timeouts = { call_ms = 5000 }");
-    let name = format!("{}.wasm", Digest::of(component));
-    fs::copy(yard.path(&name), yard.path("rails").join(&name)).expect("copied");
-    for secret in ["api-key", "user", "password"] {
-        fs::copy(yard.path(secret), yard.path("rails").join(secret)).expect("copied");
-    }
-    fs::write(yard.path("rails").join("one.toml"), text).expect("written");
+    yard.put_rail("one", component, |text| text);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -26,7 +18,7 @@ async fn under_load_every_call_is_answered_and_says_by_whom() {
     let yard = Arc::new(Yard::new().await);
     let (old, new) = (guest("pays_and_tells"), guest("keeps_state"));
     write(&yard, &old);
-    let rails = Rails::load(&yard.sandbox, &yard.path("rails")).await.expect("they load");
+    let (rails, _) = yard.load_rails(Rules::default()).await.expect("they load");
     let rail = rails.get("one").expect("it is there");
     let (stop, by_old, by_new) =
         (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -63,7 +55,7 @@ async fn under_load_every_call_is_answered_and_says_by_whom() {
         "{report:?}"
     );
     assert_eq!(
-        rail.preferring(&Digest::of(&old)).digest,
+        rail.preferring(&Digest::of(&old)).expect("not revoked").digest,
         Digest::of(&old),
         "a question may still go to the old one"
     );
@@ -82,7 +74,7 @@ async fn a_bad_component_changes_nothing_and_is_reported() {
     let yard = Yard::new().await;
     let old = guest("pays_and_tells");
     write(&yard, &old);
-    let rails = Rails::load(&yard.sandbox, &yard.path("rails")).await.expect("they load");
+    let (rails, _) = yard.load_rails(Rules::default()).await.expect("they load");
     assert!(matches!(rails.reload(&yard.sandbox).await.expect("a report")["one"], Reloaded::Unchanged));
     let whole = guest("keeps_state");
     for bad in [&whole[..1000], b"not even wasm"] {
@@ -106,7 +98,7 @@ async fn a_changed_file_is_noticed_and_a_signal_too() {
     let yard = Yard::new().await;
     let (old, new) = (guest("pays_and_tells"), guest("keeps_state"));
     write(&yard, &old);
-    let rails = Rails::load(&yard.sandbox, &yard.path("rails")).await.expect("they load");
+    let (rails, _) = yard.load_rails(Rules::default()).await.expect("they load");
     let speaks = async |component: &[u8]| {
         let patience = Instant::now();
         while rails.get("one").expect("it is there").current().digest != Digest::of(component) {
@@ -135,4 +127,44 @@ async fn a_changed_file_is_noticed_and_a_signal_too() {
             speaks(&old).await;
         } => {}
     }
+}
+
+#[tokio::test]
+async fn every_load_and_every_refusal_is_told_with_the_digests_of_component_and_file() {
+    let yard = Yard::new().await;
+    let (old, new) = (guest("pays_and_tells"), guest("keeps_state"));
+    let file = || Digest::of(&fs::read(yard.path("rails/one.toml")).expect("read"));
+    write(&yard, &old);
+    let (rails, mut told) = yard.load_rails(Rules::default()).await.expect("they load");
+    let event = told.try_recv().expect("the start is told");
+    assert_eq!((event.rail.as_str(), event.outcome), ("one", LoadOutcome::Loaded));
+    assert_eq!((event.component, event.file, event.added), (Some(Digest::of(&old)), file(), false));
+
+    write(&yard, &new);
+    rails.reload(&yard.sandbox).await.expect("a report");
+    let event = told.try_recv().expect("the swap is told");
+    assert_eq!((event.component, event.file), (Some(Digest::of(&new)), file()));
+    assert!(event.detail.contains(&Digest::of(&old).to_string()), "{event:?}");
+
+    write(&yard, b"not even wasm");
+    rails.reload(&yard.sandbox).await.expect("a report");
+    let event = told.try_recv().expect("the refusal is told");
+    assert_eq!((event.outcome, event.file), (LoadOutcome::Refused, file()));
+    assert_eq!(event.component, Some(Digest::of(b"not even wasm")), "the one that was asked for");
+    assert!(event.detail.contains("not a WebAssembly component"), "{event:?}");
+    assert!(told.try_recv().is_err(), "nothing else happened");
+}
+
+#[tokio::test]
+async fn a_rail_that_is_new_while_the_host_runs_is_told_as_new() {
+    let yard = Yard::new().await;
+    write(&yard, &guest("pays_and_tells"));
+    let (rails, mut told) = yard.load_rails(Rules::default()).await.expect("they load");
+    assert!(!told.try_recv().expect("the start is told").added);
+    yard.put_rail("two", &guest("keeps_state"), |text| text);
+    let report = rails.reload(&yard.sandbox).await.expect("a report");
+    assert!(matches!(report["two"], Reloaded::Added(_)), "{report:?}");
+    let event = told.try_recv().expect("it is told");
+    assert_eq!((event.rail.as_str(), event.outcome, event.added), ("two", LoadOutcome::Loaded, true));
+    assert!(rails.get("two").is_some());
 }

@@ -126,3 +126,26 @@ async fn a_rail_that_wants_a_client_certificate_gets_it() {
     assert!(is_paid(&attempt), "{attempt:?}");
     assert!(!is_paid(&pay(&yard, address, "ca = \"ca.pem\"").await), "without it there is nothing");
 }
+
+#[tokio::test]
+async fn it_is_known_when_certificates_end() {
+    let ours = Authority::new();
+    let yard = Yard::new().await;
+    let key = KeyPair::generate().expect("a key");
+    let mut parameters = CertificateParams::new(vec!["railhost".to_owned()]).expect("parameters");
+    parameters.not_after = rcgen::date_time_ymd(2031, 1, 1);
+    let client = parameters.signed_by(&key, &ours.0).expect("signed");
+    fs::write(yard.path("ca.pem"), ours.0.pem()).expect("written");
+    fs::write(yard.path("client.pem"), client.pem()).expect("written");
+    fs::write(yard.path("client.key"), key.serialize_pem()).expect("written");
+    let network =
+        "ca = \"ca.pem\"\nclient = { certificate = \"client.pem\", key = { file = \"client.key\" } }";
+    let file = yard
+        .file(&guest("pays_and_tells"), "")
+        .replace("http://", "https://")
+        .replace("reach = \"loopback\"", &format!("reach = \"loopback\"\n{network}"));
+    let loaded = yard.load_file(&file).await.expect("it loads");
+    let ends: Vec<_> = loaded.certificates().iter().map(|(what, end)| (what.as_str(), *end)).collect();
+    assert_eq!(ends.iter().map(|(what, _)| *what).collect::<Vec<_>>(), ["ca", "client"]);
+    assert_eq!(ends[1].1, 1_924_992_000, "the first second of 2031");
+}

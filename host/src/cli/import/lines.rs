@@ -1,24 +1,26 @@
-use std::fs::File;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::io::{self, BufRead};
 
-use railhost::outbox::enqueue::NewPayment;
+use railhost::outbox::enqueue::{NewPayment, identifier_problem};
 use serde_json::{Map, Value};
 
-use crate::cli::BadArgument;
+use super::Format;
+use super::csv::{self, Record};
+use super::physical::PhysicalLines;
+use crate::cli::{BadArgument, strict_json};
 
 /// One record of the file and the number of the line it begins on.
 #[derive(Debug)]
 pub(super) struct Line {
-    pub(super) number: u64,
-    pub(super) payment: Result<NewPayment, String>,
+    pub number: u64,
+    pub payment: Result<NewPayment, String>,
 }
 
 /// The records of a file, in order, good or bad.
-#[derive(Debug)]
-pub(super) enum Lines {
-    Csv { reader: Box<csv::Reader<File>>, columns: Vec<String> },
-    Json { reader: BufReader<File>, number: u64, bytes: u64 },
+pub(super) struct Lines {
+    lines: PhysicalLines,
+    /// Of a CSV file.
+    columns: Option<Vec<String>>,
 }
 
 const IDENTIFIERS: [&str; 3] = ["instruction_id", "participant_id", "rail_type"];
@@ -26,149 +28,188 @@ const KEY: &str = "idempotency_key";
 const PAYLOAD: &str = "payload";
 
 impl Lines {
-    /// By the ending of the name; a CSV file must have the columns that no payment can do without.
-    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
-        let file = File::open(path)?;
-        match path.extension().and_then(|extension| extension.to_str()) {
-            Some("csv") => {
-                let mut reader =
-                    Box::new(csv::ReaderBuilder::new().trim(csv::Trim::Fields).from_reader(file));
-                let columns: Vec<String> =
-                    reader.headers()?.iter().map(|name| name.trim().to_owned()).collect();
-                for wanted in IDENTIFIERS {
-                    if !columns.iter().any(|column| column == wanted) {
-                        let shown = path.display();
-                        return Err(BadArgument(format!(
-                            "{shown}:1: there is no column {wanted}, found: {}",
-                            columns.join(", ")
-                        ))
-                        .into());
-                    }
-                }
-                Ok(Self::Csv { reader, columns })
-            }
-            Some("jsonl" | "ndjson") => Ok(Self::Json { reader: BufReader::new(file), number: 0, bytes: 0 }),
-            _ => Err(BadArgument(format!("{}: expected a name that ends in .csv or .jsonl", path.display()))
-                .into()),
-        }
+    /// A CSV file must have the columns that no payment can do without, and none twice.
+    pub(super) fn open(reader: Box<dyn BufRead + Send>, format: Format, shown: &str) -> anyhow::Result<Self> {
+        let mut lines = PhysicalLines::new(reader);
+        let columns = match format {
+            Format::Jsonl => None,
+            Format::Csv => Some(header(&mut lines, shown)?),
+        };
+        Ok(Self { lines, columns })
     }
 
     pub(super) fn bytes_read(&self) -> u64 {
-        match self {
-            Self::Csv { reader, .. } => reader.position().byte(),
-            Self::Json { bytes, .. } => *bytes,
+        self.lines.bytes_read()
+    }
+
+    fn read(&mut self) -> io::Result<Option<Line>> {
+        if let Some(columns) = &self.columns {
+            let record = csv::next_record(&mut self.lines)?;
+            return Ok(record.map(|record| Line { number: record.line, payment: from_csv(columns, record) }));
         }
+        while let Some(line) = self.lines.next()? {
+            let payment = match line.text() {
+                Ok(text) if text.trim_ascii().is_empty() => continue,
+                Ok(text) => from_json(text),
+                Err(problem) => Err(problem),
+            };
+            return Ok(Some(Line { number: line.number, payment }));
+        }
+        Ok(None)
     }
 }
 
 impl Iterator for Lines {
-    type Item = Line;
+    type Item = io::Result<Line>;
 
-    fn next(&mut self) -> Option<Line> {
-        match self {
-            Self::Csv { reader, columns } => {
-                let mut record = csv::StringRecord::new();
-                let number = reader.position().line();
-                match reader.read_record(&mut record) {
-                    Ok(false) => None,
-                    Ok(true) => {
-                        let number = record.position().map_or(number, csv::Position::line);
-                        Some(Line { number, payment: from_csv(columns, &record) })
-                    }
-                    Err(error) => {
-                        let number = error.position().map_or(number, csv::Position::line);
-                        Some(Line { number, payment: Err(error.to_string()) })
-                    }
-                }
-            }
-            Self::Json { reader, number, bytes } => loop {
-                let mut text = Vec::new();
-                *number += 1;
-                match reader.read_until(b'\n', &mut text) {
-                    Ok(0) => return None,
-                    Ok(count) => *bytes += count as u64,
-                    Err(error) => return Some(Line { number: *number, payment: Err(error.to_string()) }),
-                }
-                if !text.trim_ascii().is_empty() {
-                    return Some(Line { number: *number, payment: from_json(&text) });
-                }
-            },
-        }
+    fn next(&mut self) -> Option<io::Result<Line>> {
+        self.read().transpose()
     }
 }
 
-fn from_csv(columns: &[String], record: &csv::StringRecord) -> Result<NewPayment, String> {
-    let mut fields: Map<String, Value> = columns
-        .iter()
-        .zip(record)
-        .filter(|(_, value)| !value.is_empty())
-        .map(|(name, value)| (name.clone(), Value::String(value.to_owned())))
-        .collect();
-    let mut payload = Map::new();
-    if let Some(Value::String(text)) = fields.get(PAYLOAD) {
-        let parsed = serde_json::from_str(text).map_err(|error| format!("payload is no JSON: {error}"))?;
-        fields.insert(PAYLOAD.to_owned(), parsed);
-    } else {
-        // Amounts stay the text they were written as: no number on the way could round them.
-        for name in columns.iter().filter(|name| !IDENTIFIERS.contains(&name.as_str()) && *name != KEY) {
-            if let Some(value) = fields.remove(name) {
-                payload.insert(name.clone(), value);
-            }
-        }
-        fields.insert(PAYLOAD.to_owned(), Value::Object(payload));
+fn header(lines: &mut PhysicalLines, shown: &str) -> anyhow::Result<Vec<String>> {
+    let Some(record) = csv::next_record(lines)? else {
+        return Err(BadArgument(format!("{shown}: the file is empty, expected a header")).into());
+    };
+    let at = |problem: String| BadArgument(format!("{shown}:{}: {problem}", record.line));
+    let columns = record.cells.clone().map_err(at)?;
+    match column_problem(&columns) {
+        Some(problem) => Err(at(problem).into()),
+        None => Ok(columns),
     }
+}
+
+fn column_problem(columns: &[String]) -> Option<String> {
+    let mut seen = BTreeMap::new();
+    for (place, name) in columns.iter().enumerate().map(|(place, name)| (place + 1, name)) {
+        if let Some(problem) = identifier_problem(name) {
+            return Some(format!("the name of column {place}, {name:?}, {problem}"));
+        }
+        if let Some(first) = seen.insert(name, place) {
+            return Some(format!("column {name} appears twice, as columns {first} and {place}"));
+        }
+    }
+    if let Some(missing) = IDENTIFIERS.iter().find(|wanted| !columns.iter().any(|name| name == *wanted)) {
+        return Some(format!("there is no column {missing}, found: {}", columns.join(", ")));
+    }
+    let other = columns.iter().find(|name| !is_of_payment(name));
+    match (columns.iter().any(|name| name == PAYLOAD), other) {
+        (true, Some(other)) => {
+            Some(format!("column {other} stands beside a column payload, which holds the whole payload"))
+        }
+        _ => None,
+    }
+}
+
+/// A column that is no field of the payload.
+fn is_of_payment(name: &str) -> bool {
+    IDENTIFIERS.contains(&name) || name == KEY || name == PAYLOAD
+}
+
+fn from_csv(columns: &[String], record: Record) -> Result<NewPayment, String> {
+    let cells = record.cells?;
+    if cells.len() != columns.len() {
+        let lines = match record.last_line == record.line {
+            true => String::new(),
+            false => format!("; a quoted cell goes on until line {}", record.last_line),
+        };
+        return Err(format!("has {} fields, the header has {}{lines}", cells.len(), columns.len()));
+    }
+    let mut fields = Map::new();
+    let mut payload = Map::new();
+    let mut whole_payload = None;
+    // An empty cell is a field that is not there. Amounts stay the text they were written as: no number could round them.
+    for (name, cell) in columns.iter().zip(cells).filter(|(_, cell)| !cell.is_empty()) {
+        if name == PAYLOAD {
+            whole_payload = Some(strict_json::read(&cell).map_err(|problem| format!("payload: {problem}"))?);
+        } else if is_of_payment(name) {
+            fields.insert(name.clone(), Value::String(cell));
+        } else {
+            payload.insert(name.clone(), Value::String(cell));
+        }
+    }
+    fields.insert(PAYLOAD.to_owned(), whole_payload.unwrap_or(Value::Object(payload)));
     payment(fields)
 }
 
-fn from_json(text: &[u8]) -> Result<NewPayment, String> {
-    match serde_json::from_slice(text) {
+fn from_json(text: &str) -> Result<NewPayment, String> {
+    match strict_json::read(text) {
         Ok(Value::Object(fields)) => payment(fields),
         Ok(_) => Err("expected a JSON object".to_owned()),
-        Err(error) => Err(format!("no JSON: {error}")),
+        Err(problem) => Err(problem),
     }
 }
 
 fn payment(mut fields: Map<String, Value>) -> Result<NewPayment, String> {
     if !fields.contains_key(KEY)
-        && let Some(instruction) = fields.get("instruction_id").cloned()
+        && let Some(instruction) = fields.get(IDENTIFIERS[0]).cloned()
     {
         fields.insert(KEY.to_owned(), instruction);
     }
-    let payment: NewPayment =
-        serde_json::from_value(Value::Object(fields)).map_err(|error| error.to_string())?;
-    if !payment.payload.is_object() {
-        return Err("payload must be a JSON object".to_owned());
-    }
-    Ok(payment)
+    serde_json::from_value(Value::Object(fields)).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn read(format: Format, file: &str) -> Vec<Line> {
+        let reader = Box::new(io::Cursor::new(file.to_owned().into_bytes()));
+        let lines = Lines::open(reader, format, "file").expect("a good header");
+        lines.collect::<io::Result<_>>().expect("read")
+    }
+
+    fn refused(file: &str) -> String {
+        let reader = Box::new(io::Cursor::new(file.to_owned().into_bytes()));
+        Lines::open(reader, Format::Csv, "file").err().expect("a bad header").to_string()
+    }
+
     #[test]
     fn csv_columns_become_fields_of_the_payload_as_written() {
-        let columns: Vec<String> = ["instruction_id", "participant_id", "rail_type", "amount"]
-            .map(str::to_owned)
-            .into_iter()
-            .collect();
-        let record = csv::StringRecord::from(vec!["i1", "p1", "mock", "10.10"]);
-        let payment = from_csv(&columns, &record).expect("a good line");
+        let lines = read(
+            Format::Csv,
+            "instruction_id,participant_id,rail_type,amount,narrative\ni1,p1,mock,10.10,\" a \"\ni2 ,p1,mock,1,\n",
+        );
+        let payment = lines[0].payment.as_ref().expect("a good line");
         assert_eq!(payment.idempotency_key, "i1");
-        assert_eq!(*payment.payload, serde_json::json!({ "amount": "10.10" }));
+        assert_eq!(*payment.payload, serde_json::json!({ "amount": "10.10", "narrative": " a " }));
+        let untrimmed = lines[1].payment.as_ref().expect("it is read");
+        assert_eq!(untrimmed.instruction_id, "i2 ");
+        assert_eq!(*untrimmed.payload, serde_json::json!({ "amount": "1" }));
     }
 
     #[test]
     fn a_number_in_a_json_line_keeps_its_digits() {
         let line =
-            br#"{"instruction_id":"i","participant_id":"p","rail_type":"mock","payload":{"amount":10.10}}"#;
-        let payment = from_json(line).expect("a good line");
+            r#"{"instruction_id":"i","participant_id":"p","rail_type":"mock","payload":{"amount":10.10}}"#;
+        let lines = read(Format::Jsonl, &format!("\n{line}\n"));
+        assert_eq!(lines[0].number, 2);
+        let payment = lines[0].payment.as_ref().expect("a good line");
         assert_eq!(payment.payload.to_string(), r#"{"amount":10.10}"#);
     }
 
     #[test]
     fn an_unknown_field_of_a_json_line_is_an_error() {
-        let line = br#"{"instruction_id":"i","participant_id":"p","rail":"mock","payload":{}}"#;
-        assert!(from_json(line).expect_err("rail is no field").contains("rail"));
+        let line = r#"{"instruction_id":"i","participant_id":"p","rail":"mock","payload":{}}"#;
+        assert!(from_json(line).expect_err("there is no field rail").contains("rail"));
+    }
+
+    #[test]
+    fn a_member_or_a_column_that_stands_twice_is_refused_by_name() {
+        let base = "instruction_id,participant_id,rail_type";
+        assert_eq!(
+            refused(&format!("{base},amount,currency,amount\n")),
+            "file:1: column amount appears twice, as columns 4 and 6"
+        );
+        assert!(refused(&format!("{base}, amount\n")).contains("white space"));
+        assert!(refused(&format!("{base},payload,amount\n")).contains("column amount stands beside"));
+        assert!(refused("instruction_id,participant_id\n").contains("there is no column rail_type"));
+        let lines = read(Format::Csv, &format!("{base},payload\ni,p,mock,\"{{\"\"a\"\":1,\"\"a\"\":2}}\"\n"));
+        assert_eq!(
+            lines[0].payment.as_ref().expect_err("a member twice"),
+            "payload: member \"a\" appears twice"
+        );
+        let line = r#"{"instruction_id":"i","participant_id":"p","rail_type":"mock","payload":{"to":{"x":1,"x":2}}}"#;
+        assert_eq!(from_json(line).expect_err("a member twice"), "member \"x\" of payload.to appears twice");
     }
 }

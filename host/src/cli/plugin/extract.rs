@@ -9,6 +9,7 @@ use railhost::rail::artifact::Digest;
 use serde_json::json;
 
 use crate::cli::BadArgument;
+use crate::cli::print::{out, out_json};
 
 #[derive(Debug, Args)]
 pub(crate) struct Extract {
@@ -23,20 +24,20 @@ impl Extract {
     pub(super) fn run(self, json: bool) -> anyhow::Result<ExitCode> {
         let component = builtin::component(&self.name).ok_or_else(|| {
             BadArgument(format!(
-                "{:?} is no built-in adapter, there are {}",
+                "{:?} is not a built-in adapter, expected one of {}",
                 self.name,
                 builtin::names().join(", ")
             ))
         })?;
-        let out = self.out.unwrap_or_else(|| format!("{}.wasm", self.name).into());
-        fs::write(&out, component).with_context(|| format!("{} cannot be written", out.display()))?;
+        let path = self.out.unwrap_or_else(|| format!("{}.wasm", self.name).into());
+        fs::write(&path, component).with_context(|| format!("{} cannot be written", path.display()))?;
         // A rail's file looks for it beside itself.
-        let file = out.file_name().unwrap_or(out.as_os_str()).display().to_string();
+        let file = path.file_name().unwrap_or(path.as_os_str()).display().to_string();
         let digest = Digest::of(component).to_string();
         match json {
-            true => println!("{}", json!({ "component": file, "sha256": digest })),
-            false => println!("component = \"{file}\"\nsha256 = \"{digest}\""),
-        }
+            true => out_json(&json!({ "component": file, "sha256": digest }))?,
+            false => out(&format!("component = \"{file}\"\nsha256 = \"{digest}\"\n"))?,
+        };
         Ok(ExitCode::SUCCESS)
     }
 }

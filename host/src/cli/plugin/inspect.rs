@@ -3,11 +3,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
+use railhost::payment::plain;
 use railhost::rail::artifact::{self, Digest, Outline};
 use railhost::rail::definition::{Definition, Profile};
-use railhost::rail::{Description, Loaded, Need, Options, Sandbox, Script, Scripted};
+use railhost::rail::{Description, Loaded, Need, Script, Scripted};
 use serde_json::json;
 
+use crate::cli::print::{out, out_json};
 use crate::config::Config;
 
 #[derive(Debug, Args)]
@@ -39,28 +41,31 @@ impl Inspect {
         if json {
             let description = said.as_ref().ok();
             let problem = said.as_ref().err().map(ToString::to_string);
-            println!(
-                "{}",
-                json!({ "sha256": digest.to_string(), "bytes": bytes.len(), "contract": outline.contract,
-                        "imports": outline.imports, "exports": outline.exports, "needs_inert_profile": strict.is_err(),
-                        "description": description, "problem": problem })
-            );
+            out_json(
+                &json!({ "sha256": digest.to_string(), "bytes": bytes.len(), "contract": outline.contract,
+                         "imports": outline.imports, "exports": outline.exports, "needs_inert_profile": strict.is_err(),
+                         "description": description, "problem": problem }),
+            )?;
             return Ok(ExitCode::SUCCESS);
         }
-        println!("sha256    {digest}");
-        println!("size      {} bytes", bytes.len());
-        println!("contract  {}", outline.contract.as_deref().unwrap_or("none"));
+        let mut lines = vec![
+            format!("sha256    {digest}"),
+            format!("size      {} bytes", bytes.len()),
+            format!("contract  {}", outline.contract.as_deref().unwrap_or("none")),
+        ];
         if strict.is_err() {
-            println!("profile   imports files or sockets: its rail's file must say profile = \"inert\"");
+            let hint = "imports files or sockets: its rail's file must say profile = \"inert\"";
+            lines.push(format!("profile   {hint}"));
         }
-        println!("imports");
-        for import in &outline.imports {
-            println!("  {import}");
-        }
+        lines.push("imports".to_owned());
+        lines.extend(outline.imports.iter().map(|import| format!("  {import}")));
         match said {
-            Ok(said) => show(&said),
-            Err(problem) => println!("describe  {problem}"),
+            Ok(said) => lines.extend(shown(&said)),
+            Err(problem) => lines.push(format!("describe  {problem}")),
         }
+        // Most of it are a stranger's words.
+        let lines: Vec<_> = lines.iter().map(|line| plain(line)).collect();
+        out(&(lines.join("\n") + "\n"))?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -71,7 +76,7 @@ impl Inspect {
         digest: &Digest,
         profile: Profile,
     ) -> anyhow::Result<Description> {
-        let sandbox = Sandbox::new(&config.adapters.cache, Options { calls_max: 1, ..Options::default() })?;
+        let sandbox = super::sandbox(config)?;
         let text = "component = \"\"\nsha256 = \"00\"\nidempotent = true\nhand_over_marks = false\n"
             .replace("\"00\"", &format!("\"{digest}\""));
         let mut definition =
@@ -85,14 +90,14 @@ impl Inspect {
     }
 }
 
-fn show(said: &Description) {
-    println!("adapter   {} {}", said.name, said.version);
+fn shown(said: &Description) -> Vec<String> {
     let currencies = if said.currencies.is_empty() { "any".to_owned() } else { said.currencies.join(", ") };
-    println!("pays in   {currencies}");
-    println!(
-        "query     {}",
-        if said.can_query { "the rail can be asked" } else { "the rail cannot be asked" }
-    );
+    let query = if said.can_query { "the rail can be asked" } else { "the rail cannot be asked" };
+    let mut lines = vec![
+        format!("adapter   {} {}", said.name, said.version),
+        format!("pays in   {currencies}"),
+        format!("query     {query}"),
+    ];
     for (kind, needs) in [
         ("settings", &said.settings),
         ("secrets", &said.secrets),
@@ -100,10 +105,12 @@ fn show(said: &Description) {
         ("tokens", &said.tokens),
     ] {
         if !needs.is_empty() {
-            println!("{kind}");
+            lines.push(kind.to_owned());
         }
-        for Need { name, required, purpose } in needs {
-            println!("  {name}{}: {purpose}", if *required { "" } else { " (optional)" });
-        }
+        let need = |Need { name, required, purpose }: &Need| {
+            format!("  {name}{}: {purpose}", if *required { "" } else { " (optional)" })
+        };
+        lines.extend(needs.iter().map(need));
     }
+    lines
 }

@@ -1,15 +1,20 @@
-//! The integrator's kit: no database, no rail, no host code to read.
+//! The integrator's kit: no rail, no host code to read, and but for `revoke` no database.
 
 mod extract;
 mod inspect;
 mod new;
+mod revoke;
 mod sign;
 mod test;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use railhost::rail::compile::OWN_PROGRAM;
+use railhost::rail::{LoadError, Options, Sandbox};
 
+use crate::cli::session::Session;
 use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
@@ -28,18 +33,45 @@ pub(crate) enum Plugin {
     Sign(sign::Sign),
     /// Check a component's signature.
     Verify(sign::Verify),
+    /// Stop every host from using a component, at once and for good.
+    Revoke(revoke::Revoke),
 }
 
 impl Plugin {
-    pub(super) async fn run(self, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
+    /// Whether it is for [`run_on`](Self::run_on).
+    pub(super) fn needs_database(&self) -> bool {
+        matches!(self, Self::Revoke(_))
+    }
+
+    /// The configuration is read only where something of it is needed: a login that is not there yet stops nobody from
+    /// writing an adapter.
+    pub(super) async fn run(
+        self,
+        config: impl FnOnce() -> anyhow::Result<Config>,
+        json: bool,
+    ) -> anyhow::Result<ExitCode> {
         match self {
             Self::New(new) => new.run(json),
-            Self::Inspect(inspect) => inspect.run(config, json).await,
+            Self::Inspect(inspect) => inspect.run(&config()?, json).await,
             Self::Extract(extract) => extract.run(json),
-            Self::Test(test) => test.run(config, json).await,
+            Self::Test(test) => test.run(&config()?, json).await,
             Self::Key(key) => key.run(json),
             Self::Sign(sign) => sign.run(json),
             Self::Verify(verify) => verify.run(json),
+            Self::Revoke(_) => unreachable!("it needs a database"),
         }
     }
+
+    pub(super) async fn run_on(self, session: &Session) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Revoke(revoke) => revoke.run(session).await,
+            _ => unreachable!("it needs no database"),
+        }
+    }
+}
+
+/// For one call at a time.
+fn sandbox(config: &Config) -> Result<Sandbox, LoadError> {
+    let options = Options { calls_max: 1, ..Options::default() };
+    Sandbox::new(&config.adapters.cache, Path::new(OWN_PROGRAM), options)
 }

@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::cli::BadArgument;
+use crate::cli::print::{out, out_json};
 
 #[derive(Debug, Args)]
 pub(crate) struct New {
@@ -60,7 +61,7 @@ impl New {
         let sound = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '-';
         if !self.name.starts_with(|char: char| char.is_ascii_lowercase()) || !self.name.chars().all(sound) {
             let problem = format!(
-                "{:?} is no name for an adapter, expected lower-case letters, digits and dashes",
+                "{:?} is not a name for an adapter, expected lower-case letters, digits and dashes",
                 self.name
             );
             return Err(BadArgument(problem).into());
@@ -81,17 +82,17 @@ impl New {
             };
             write(&folder.join(path), &text)?;
         }
-        if json {
-            println!("{}", json!({ "folder": folder }));
-        } else {
-            println!("{} is a new adapter. To build and test it:\n", folder.display());
-            println!("  cd {}", folder.display());
-            println!("  rustup target add wasm32-wasip2");
-            println!("  cargo build --release --target wasm32-wasip2");
-            println!(
-                "  railhost plugin test target/wasm32-wasip2/release/{file}.wasm --rail rail.toml --exchanges exchanges"
-            );
-        }
+        let folder = folder.display();
+        match json {
+            true => out_json(&json!({ "folder": folder.to_string() }))?,
+            false => out(&format!(
+                "{folder} is a new adapter. To build and test it:\n
+  cd {folder}
+  rustup target add wasm32-wasip2
+  cargo build --release --target wasm32-wasip2
+  railhost plugin test target/wasm32-wasip2/release/{file}.wasm --rail rail.toml --exchanges exchanges\n"
+            ))?,
+        };
         Ok(ExitCode::SUCCESS)
     }
 }

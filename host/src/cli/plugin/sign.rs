@@ -14,6 +14,7 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::json;
 
+use crate::cli::print::{out, out_json};
 use crate::cli::{BadArgument, exit};
 
 #[derive(Debug, Args)]
@@ -60,15 +61,15 @@ impl NewKey {
             .with_context(|| format!("{} cannot be written", self.out.display()))?;
         file.write_all(pem(document.as_ref()).as_bytes())?;
         let public = hex::encode(pair.public_key().as_ref());
-        if json {
-            println!("{}", json!({ "public_key": public, "private_key": self.out }));
-        } else {
-            println!("private key  {} (keep it)", self.out.display());
-            println!("public key   {public}");
-            println!(
-                "In a rail's file: signature = {{ file = \"adapter.wasm.sig\", trusted = [\"{public}\"] }}"
-            );
-        }
+        match json {
+            true => out_json(&json!({ "public_key": public, "private_key": self.out }))?,
+            false => out(&format!(
+                "private key  {} (keep it)
+public key   {public}
+In a rail's file: signature = {{ file = \"adapter.wasm.sig\", trusted = [\"{public}\"] }}\n",
+                self.out.display()
+            ))?,
+        };
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -83,24 +84,22 @@ fn pem(document: &[u8]) -> String {
 impl Sign {
     pub(super) fn run(self, json: bool) -> anyhow::Result<ExitCode> {
         let text = fs::read(&self.key).with_context(|| format!("{} cannot be read", self.key.display()))?;
-        let unsound = || BadArgument(format!("{} is no Ed25519 key in PEM (PKCS#8)", self.key.display()));
+        let unsound = || BadArgument(format!("{} is not an Ed25519 key in PEM (PKCS#8)", self.key.display()));
         let document = PrivatePkcs8KeyDer::from_pem_slice(&text).map_err(|_| unsound())?;
         let pair = Ed25519KeyPair::from_pkcs8(document.secret_pkcs8_der()).map_err(|_| unsound())?;
         let digest = Digest::of(&artifact::read(&self.component)?);
         let signature = hex::encode(pair.sign(&artifact::signed_text(&digest)).as_ref());
-        let out = self.out.unwrap_or_else(|| {
+        let path = self.out.unwrap_or_else(|| {
             let mut name = self.component.into_os_string();
             name.push(".sig");
             name.into()
         });
-        fs::write(&out, format!("{signature}\n"))
-            .with_context(|| format!("{} cannot be written", out.display()))?;
-        if json {
-            println!("{}", json!({ "sha256": digest.to_string(), "signature": out }));
-        } else {
-            println!("sha256     {digest}");
-            println!("signature  {}", out.display());
-        }
+        fs::write(&path, format!("{signature}\n"))
+            .with_context(|| format!("{} cannot be written", path.display()))?;
+        match json {
+            true => out_json(&json!({ "sha256": digest.to_string(), "signature": path }))?,
+            false => out(&format!("sha256     {digest}\nsignature  {}\n", path.display()))?,
+        };
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -114,18 +113,16 @@ impl Verify {
         for key in &self.trusted {
             let bytes = hex::decode(key).ok().and_then(|bytes| bytes.try_into().ok());
             keys.push(bytes.ok_or_else(|| {
-                BadArgument(format!("{key} is no public key, expected 64 hexadecimal digits"))
+                BadArgument(format!("{key} is not a public key, expected 64 hexadecimal digits"))
             })?);
         }
         let good =
             hex::decode(text.trim()).is_ok_and(|signature| artifact::is_signed(&digest, &signature, &keys));
-        if json {
-            println!("{}", json!({ "sha256": digest.to_string(), "signed": good }));
-        } else if good {
-            println!("{digest} is signed by a trusted key");
-        } else {
-            println!("{digest} is NOT signed by any of these keys");
-        }
+        match (json, good) {
+            (true, _) => out_json(&json!({ "sha256": digest.to_string(), "signed": good }))?,
+            (false, true) => out(&format!("{digest} is signed by a trusted key\n"))?,
+            (false, false) => out(&format!("{digest} is NOT signed by any of these keys\n"))?,
+        };
         Ok(if good { ExitCode::SUCCESS } else { exit::refused_some() })
     }
 }

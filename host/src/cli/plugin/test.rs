@@ -6,8 +6,8 @@ use anyhow::Context;
 use clap::Args;
 use railhost::conformance::{self, Case};
 use railhost::rail::definition::Definition;
-use railhost::rail::{Options, Sandbox};
 
+use crate::cli::print::{out, out_json};
 use crate::cli::{BadArgument, exit};
 use crate::config::Config;
 
@@ -33,17 +33,16 @@ impl Test {
             Some(folder) => Case::load_all(folder).map_err(BadArgument)?,
             None => Vec::new(),
         };
-        let sandbox = Sandbox::new(&config.adapters.cache, Options { calls_max: 1, ..Options::default() })?;
+        let sandbox = super::sandbox(config)?;
         let report = conformance::run(sandbox, &self.component, definition, cases).await?;
-        let text = serde_json::to_string_pretty(&report)?;
         if let Some(path) = &self.report {
-            fs::write(path, &text).with_context(|| format!("{} cannot be written", path.display()))?;
+            fs::write(path, serde_json::to_string_pretty(&report)?)
+                .with_context(|| format!("{} cannot be written", path.display()))?;
         }
-        if json {
-            println!("{text}");
-        } else {
-            println!("{report}");
-        }
+        match json {
+            true => out_json(&report)?,
+            false => out(&format!("{report}\n"))?,
+        };
         Ok(if report.has_failed() { exit::refused_some() } else { ExitCode::SUCCESS })
     }
 }

@@ -45,6 +45,9 @@ enum Kind {
     Never(&'static str),
 }
 
+/// Whoever reads there may learn the machine's own credentials.
+const METADATA: &str = "an address where clouds keep their metadata";
+
 /// An IPv4 address that travels inside an IPv6 one reaches the same machine: mapped, compatible, NAT64 and 6to4.
 fn embedded(v6: Ipv6Addr) -> Option<Ipv4Addr> {
     let segments = v6.segments();
@@ -62,6 +65,8 @@ fn kind_of_v4(v4: Ipv4Addr) -> Kind {
     match (a, b, c) {
         _ if v4.is_loopback() => Kind::Loopback,
         (0, ..) => Kind::Never("an address of this network"),
+        // Azure's and Alibaba's; the first is public, the second shared, and both lead to the machine's own host.
+        _ if matches!(v4.octets(), [168, 63, 129, 16] | [100, 100, 100, 200]) => Kind::Never(METADATA),
         (169, 254, _) => Kind::Never("a link-local address, where clouds keep their metadata"),
         (100, 64..=127, _) => Kind::Private("a shared address (CGNAT)"),
         _ if v4.is_private() => Kind::Private("a private address"),
@@ -81,8 +86,9 @@ fn kind_of_v6(v6: Ipv6Addr) -> Kind {
         _ if v6.is_unspecified() => Kind::Never("the unspecified address"),
         0xfe80..=0xfebf => Kind::Never("a link-local address"),
         0xfec0..=0xfeff => Kind::Never("a site-local address"),
-        // The metadata address of one large cloud is a unique local one.
-        0xfd00 if v6.segments()[1] == 0xec2 => Kind::Never("an address where clouds keep their metadata"),
+        // Amazon's and Google's are unique local ones.
+        0xfd00 if v6.segments()[1] == 0xec2 => Kind::Never(METADATA),
+        0xfd20 if v6.segments()[1] == 0xce => Kind::Never(METADATA),
         0xfc00..=0xfdff => Kind::Private("a unique local address"),
         0xff00..=0xffff => Kind::Never("a multicast address"),
         0x2001 if v6.segments()[1] == 0xdb8 => Kind::Never("an address of documentation"),
@@ -156,6 +162,7 @@ mod tests {
                 && may("1.1.1.1", Reach::Private)
         );
         assert!(!may("127.0.0.1", Reach::Private));
+        assert!(may("168.63.129.17", Reach::Public) && may("100.100.100.201", Reach::Private));
         assert!(
             may("127.0.0.1", Reach::Loopback)
                 && may("::1", Reach::Loopback)
@@ -163,7 +170,17 @@ mod tests {
         );
         assert!(!may("10.1.2.3", Reach::Loopback) && !may("1.1.1.1", Reach::Loopback));
         for reach in [Reach::Public, Reach::Private, Reach::Loopback] {
-            assert!(!may("169.254.169.254", reach) && !may("fd00:ec2::254", reach));
+            for metadata in [
+                "169.254.169.254",
+                "168.63.129.16",
+                "100.100.100.200",
+                "::ffff:168.63.129.16",
+                "64:ff9b::6464:64c8",
+                "fd00:ec2::254",
+                "fd20:ce::254",
+            ] {
+                assert!(!may(metadata, reach), "{metadata}");
+            }
         }
     }
 }

@@ -22,6 +22,7 @@ use tokio_rustls::TlsConnector;
 use super::address::{Reach, refusal};
 use super::rules::Target;
 use super::wire::Failure;
+use super::witness::{Denied, Rule};
 
 /// How names become addresses; tests bring their own.
 pub trait Resolve: Send + Sync + std::fmt::Debug {
@@ -92,7 +93,7 @@ impl Dialer {
         if let Some((address, why)) =
             found.iter().find_map(|ip| refusal(*ip, self.reach).map(|why| (ip, why)))
         {
-            return Err(Failure::Denied(format!("{} resolves to {address}, {why}", target.host)));
+            return Err(denied(format!("{} resolves to {address}, {why}", target.host)));
         }
         let addresses: Vec<SocketAddr> =
             found.into_iter().map(|ip| SocketAddr::new(ip, target.port)).collect();
@@ -102,15 +103,19 @@ impl Dialer {
         match (target.scheme.as_str(), &self.tls) {
             ("https", Some(tls)) => {
                 let name = ServerName::try_from(target.host.clone())
-                    .map_err(|error| Failure::Denied(format!("{}: {error}", target.host)))?;
+                    .map_err(|error| denied(format!("{}: {error}", target.host)))?;
                 let tls = TlsConnector::from(tls.clone()).connect(name, tcp).await.map_err(unreachable)?;
                 start(tls, written).await
             }
             ("http", _) => start(tcp, written).await,
-            (other, _) => return Err(Failure::Denied(format!("{other} is not spoken here"))),
+            (other, _) => return Err(denied(format!("{other} is not spoken here"))),
         }
         .map_err(|error| Failure::Unreachable(format!("{}: {error}", target.host)))
     }
+}
+
+fn denied(why: String) -> Failure {
+    Failure::Denied(Denied::new(Rule::Address, why))
 }
 
 async fn start<S>(stream: S, written: Arc<AtomicU64>) -> hyper::Result<Connection>

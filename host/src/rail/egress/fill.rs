@@ -38,7 +38,7 @@ pub(crate) fn fill(
         let mut value = value.clone();
         for handle in &within {
             match encoding(endpoint, handle, &place) {
-                None => return Err(format!("{} does not belong into header {name}", handle.name)),
+                None => return Err(format!("{} does not belong in header {name}", handle.name)),
                 Some(SecretEncoding::Basic) if !value.starts_with("Basic ") => {
                     return Err(format!("header {name} expects Basic and handles after it"));
                 }

@@ -15,8 +15,8 @@ use super::places::Message;
 use super::rules::{self, Class, Endpoint, Operation};
 use super::trail::Trail;
 use super::wire;
-use super::witness::{Exchange, Witness};
-use crate::payment::Instruction;
+use super::witness::{Denied, Exchange, Rule, Witness};
+use crate::payment::{Instruction, plain};
 use crate::rail::limits::Limits;
 
 /// What the adapter is told instead of a reply.
@@ -62,7 +62,7 @@ pub(crate) struct Passage {
     /// Nothing begins after this moment: the lease would not outlast it.
     pub send_before: Option<Instant>,
     sent: Vec<Sent>,
-    denied: Vec<String>,
+    denied: Vec<Denied>,
 }
 
 #[derive(Debug)]
@@ -112,9 +112,12 @@ impl Passage {
         Witness { exchanges: self.sent.iter().map(exchange).collect(), denied: self.denied.clone() }
     }
 
-    fn deny(&mut self, why: String) -> Failure {
+    fn deny(&mut self, denied: Denied) -> Failure {
+        let Denied { rule, why } = denied;
+        // Methods and headers in it are the adapter's words.
+        let why = plain(&why).into_owned();
         if self.denied.len() < DENIED_MAX {
-            self.denied.push(why.clone());
+            self.denied.push(Denied { rule, why: why.clone() });
         }
         Failure::Denied(why)
     }
@@ -131,7 +134,7 @@ impl Gate {
     ) -> Result<Passed<'_>, Failure> {
         let Admitted { endpoint, request, used, composed } = match self.admit(passage, handles, &outgoing) {
             Ok(admitted) => admitted,
-            Err(Refused::Rule(why)) => return Err(passage.deny(why)),
+            Err(Refused::Rule(denied)) => return Err(passage.deny(denied)),
             Err(Refused::Limit(why)) => return Err(Failure::Limit(why)),
         };
         let trail = Arc::new(Trail::default());
@@ -153,7 +156,7 @@ impl Gate {
                 }
                 Ok(Passed { endpoint, used, composed, reply: self.readable(reply)? })
             }
-            Err(wire::Failure::Denied(why)) => Err(passage.deny(why)),
+            Err(wire::Failure::Denied(denied)) => Err(passage.deny(denied)),
             Err(wire::Failure::Unreachable(why)) => Err(Failure::NotSent(why)),
             Err(wire::Failure::TooLarge(why)) => Err(Failure::Limit(why)),
             Err(wire::Failure::Broken(why)) => Err(match trail.left() {
@@ -170,7 +173,7 @@ impl Gate {
         outgoing: &Outgoing,
     ) -> Result<Admitted<'_>, Refused> {
         let Some(instruction) = &passage.instruction else {
-            return Err(Refused::Rule("nothing may be sent while an adapter describes itself".to_owned()));
+            return Err(refused(Rule::Describing, "nothing may be sent while an adapter describes itself"));
         };
         if passage.sent.len() >= self.limits.exchanges as usize {
             return Err(Refused::Limit(format!("one call has {} requests", self.limits.exchanges)));
@@ -190,20 +193,22 @@ impl Gate {
             .iter()
             .find(|(name, _)| OWN_HEADERS.contains(&name.to_ascii_lowercase().as_str()))
         {
-            return Err(Refused::Rule(format!("header {name} is the host's own")));
+            return Err(refused(Rule::Header, format!("header {name} is the host's own")));
         }
-        let url = Url::parse(&outgoing.url).map_err(|error| Refused::Rule(format!("no URL: {error}")))?;
+        let url = Url::parse(&outgoing.url)
+            .map_err(|error| refused(Rule::Form, format!("the URL cannot be read: {error}")))?;
         if handles.iter().any(|handle| outgoing.url.contains(&handle.text)) {
-            return Err(Refused::Rule("a secret does not belong into a URL".to_owned()));
+            return Err(refused(Rule::Secret, "a secret does not belong in a URL"));
         }
         let money_was_sent = passage.sent.iter().any(|sent| sent.class == Class::Money);
         let message = Message::new(&outgoing.method, &outgoing.headers, &outgoing.body);
         let endpoint =
             rules::admit(&self.endpoints, passage.operation, money_was_sent, instruction, &url, &message)
                 .map_err(Refused::Rule)?;
-        let filled =
-            fill::fill(endpoint, handles, &outgoing.headers, &outgoing.body).map_err(Refused::Rule)?;
-        let request = request(endpoint, &url, filled.headers, filled.body).map_err(Refused::Rule)?;
+        let filled = fill::fill(endpoint, handles, &outgoing.headers, &outgoing.body)
+            .map_err(|why| refused(Rule::Secret, why))?;
+        let request =
+            request(endpoint, &url, filled.headers, filled.body).map_err(|why| refused(Rule::Form, why))?;
         Ok(Admitted { endpoint, request, used: filled.used, composed: filled.composed })
     }
 
@@ -244,8 +249,12 @@ pub(crate) struct Passed<'g> {
 }
 
 enum Refused {
-    Rule(String),
+    Rule(Denied),
     Limit(String),
+}
+
+fn refused(rule: Rule, why: impl Into<String>) -> Refused {
+    Refused::Rule(Denied::new(rule, why))
 }
 
 /// What leaves: the adapter's message with what is the host's own around it.

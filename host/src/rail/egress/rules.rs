@@ -6,6 +6,7 @@ use url::{Host, Url};
 use crate::payment::{Instruction, KeyForm};
 
 use super::places::{self, Message, Place};
+use super::witness::{Denied, Rule};
 
 /// What a request to an endpoint can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
@@ -144,7 +145,7 @@ impl Endpoint {
             .iter()
             .any(|place| place.encoding == SecretEncoding::Basic && !matches!(place.at, Place::Header(_)))
         {
-            return Err(wrong("encoding basic belongs into a header".to_owned()));
+            return Err(wrong("encoding basic belongs in a header".to_owned()));
         }
         Ok(Self {
             name: file.name.clone(),
@@ -233,25 +234,27 @@ pub(crate) fn admit<'r>(
     instruction: &Instruction,
     url: &Url,
     message: &Message<'_>,
-) -> Result<&'r Endpoint, String> {
+) -> Result<&'r Endpoint, Denied> {
     if has_extras(url) {
-        return Err(format!("{} {}: no user and no fragment is taken", message.method, bare(url)));
+        let why = format!("{} {}: no user and no fragment is taken", message.method, bare(url));
+        return Err(Denied::new(Rule::Form, why));
     }
     let Some(endpoint) = endpoints.iter().find(|endpoint| endpoint.fits(message.method, url, instruction))
     else {
         let literal = matches!(url.host(), Some(Host::Ipv4(_) | Host::Ipv6(_)));
         let hint = if literal { ", an address instead of a name," } else { "" };
-        return Err(format!("{} {}{hint} is no endpoint of this rail", message.method, bare(url)));
+        let why = format!("{} {}{hint} is no endpoint of this rail", message.method, bare(url));
+        return Err(Denied::new(Rule::Endpoint, why));
     };
+    let denied = |rule: Rule, why: String| Denied::new(rule, format!("endpoint {}{why}", endpoint.name));
     if endpoint.class == Class::Money {
         if operation != Operation::Disburse {
-            return Err(format!("endpoint {} moves money, which {operation:?} may not", endpoint.name));
+            return Err(denied(Rule::MoneyElsewhere, format!(" moves money, which {operation:?} may not")));
         }
         if money_was_sent {
-            return Err(format!("endpoint {}: one attempt moves money once", endpoint.name));
+            return Err(denied(Rule::SecondPayment, ": one attempt moves money once".to_owned()));
         }
-        compare(endpoint, instruction, message)
-            .map_err(|problem| format!("endpoint {}: {problem}", endpoint.name))?;
+        compare(endpoint, instruction, message).map_err(|(rule, why)| denied(rule, format!(": {why}")))?;
     }
     Ok(endpoint)
 }
@@ -262,30 +265,33 @@ fn bare(url: &Url) -> String {
 }
 
 /// Whether a request that moves money says what the instruction says.
-fn compare(endpoint: &Endpoint, instruction: &Instruction, message: &Message<'_>) -> Result<(), String> {
-    let differs = |what: &str, place: &Place| Err(format!("{what} at {place} is not the instruction's"));
-    for place in &endpoint.key {
-        if places::find(&place.at, message)? != instruction.key.form(place.form) {
-            return differs("the key", &place.at);
+fn compare(
+    endpoint: &Endpoint,
+    instruction: &Instruction,
+    message: &Message<'_>,
+) -> Result<(), (Rule, String)> {
+    let check = |rule: Rule, place: &Place, is_right: &dyn Fn(&str) -> bool| {
+        let found = places::find(place, message).map_err(|problem| (rule, problem))?;
+        match is_right(&found) {
+            true => Ok(()),
+            false => Err((rule, format!("the {} at {place} is not the instruction's", rule.as_str()))),
         }
+    };
+    for place in &endpoint.key {
+        check(Rule::Key, &place.at, &|found| found == instruction.key.form(place.form))?;
     }
-    if let Some(place) = &endpoint.amount
-        && !crate::payment::same_amount(&places::find(place, message)?, instruction.money.amount())
-    {
-        return differs("the amount", place);
+    if let Some(place) = &endpoint.amount {
+        let amount = instruction.money.amount();
+        check(Rule::Amount, place, &|found| crate::payment::same_amount(found, amount))?;
     }
-    if let Some(place) = &endpoint.currency
-        && places::find(place, message)? != instruction.money.currency()
-    {
-        return differs("the currency", place);
+    if let Some(place) = &endpoint.currency {
+        check(Rule::Currency, place, &|found| found == instruction.money.currency())?;
     }
     if let Some(place) = &endpoint.payee {
         let payee = instruction.destination.part(&place.part).unwrap_or_default();
         let payee = payee.strip_prefix('+').unwrap_or(payee);
         let payee = payee.strip_prefix(place.without.as_str()).unwrap_or(payee);
-        if payee.is_empty() || places::find(&place.at, message)? != payee {
-            return differs("the payee", &place.at);
-        }
+        check(Rule::Payee, &place.at, &|found| !payee.is_empty() && found == payee)?;
     }
     Ok(())
 }
@@ -364,6 +370,7 @@ mod tests {
         let url = Url::parse(url).expect("a URL");
         admit(&endpoints(), operation, sent, &instruction(), &url, &message)
             .map(|endpoint| endpoint.name.clone())
+            .map_err(|denied| format!("{}: {}", denied.rule.as_str(), denied.why))
     }
 
     #[test]
@@ -400,6 +407,7 @@ mod tests {
             *body.pointer_mut(pointer).expect("it is there") = value;
             let refused = ask(Operation::Disburse, false, "POST", pay, &body).expect_err(pointer);
             assert!(refused.contains(what), "{refused}");
+            assert!(refused.starts_with(&what.replace("the ", "")), "the rule has its name: {refused}");
         }
         let mut body = body();
         body.as_object_mut().expect("an object").remove("currency");

@@ -1,6 +1,6 @@
 //! TLS as a rail's file asks for it: system roots or one CA, and a client certificate where the rail wants one.
 
-use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
@@ -10,19 +10,31 @@ use secrecy::ExposeSecret;
 
 use super::super::definition::Definition;
 use super::super::error::LoadError;
+use super::super::file;
 
-/// None where no endpoint asks for it: reading the system's roots takes longer than all the rest.
-pub(crate) fn client(definition: &Definition) -> Result<Option<Arc<ClientConfig>>, LoadError> {
+/// How a rail is spoken to.
+#[derive(Debug, Default)]
+pub(crate) struct Client {
+    pub config: Option<Arc<ClientConfig>>,
+    /// `ca` and `client`, where the rail's file gives them, and when the first certificate in each ends, in Unix seconds.
+    pub certificates: Vec<(String, i64)>,
+}
+
+/// Empty where no endpoint asks for it: reading the system's roots takes longer than all the rest.
+pub(crate) fn client(definition: &Definition) -> Result<Client, LoadError> {
     if definition.endpoints.iter().all(|endpoint| endpoint.target.scheme != "https") {
-        return Ok(None);
+        return Ok(Client::default());
     }
+    let mut ends = Vec::new();
     let network = &definition.file.network;
     let failed = |key: &str, problem: String| LoadError::Network(format!("network.{key}: {problem}"));
     let mut roots = RootCertStore::empty();
     match &network.ca {
         Some(path) => {
             let path = definition.path(path);
-            for certificate in certificates(&path).map_err(|problem| failed("ca", problem))? {
+            let found = certificates(&path).map_err(|problem| failed("ca", problem))?;
+            ends.extend(first_end(&found).map(|end| ("ca".to_owned(), end)));
+            for certificate in found {
                 roots.add(certificate).map_err(|error| failed("ca", error.to_string()))?;
             }
         }
@@ -40,6 +52,7 @@ pub(crate) fn client(definition: &Definition) -> Result<Option<Arc<ClientConfig>
         Some(client) => {
             let chain = certificates(&definition.path(&client.certificate))
                 .map_err(|problem| failed("client.certificate", problem))?;
+            ends.extend(first_end(&chain).map(|end| ("client".to_owned(), end)));
             let pem = definition.read("network.client.key", &client.key)?;
             let key = PrivateKeyDer::from_pem_slice(pem.expose_secret().as_bytes())
                 .map_err(|_| failed("client.key", "expected a private key in PEM".to_owned()))?;
@@ -47,11 +60,20 @@ pub(crate) fn client(definition: &Definition) -> Result<Option<Arc<ClientConfig>
         }
     };
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Some(Arc::new(config)))
+    Ok(Client { config: Some(Arc::new(config)), certificates: ends })
 }
 
-fn certificates(path: &std::path::Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let pem = fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+fn first_end(certificates: &[CertificateDer<'_>]) -> Option<i64> {
+    let end = |der: &CertificateDer<'_>| {
+        let (_, certificate) = x509_parser::parse_x509_certificate(der).ok()?;
+        Some(certificate.validity().not_after.timestamp())
+    };
+    certificates.iter().filter_map(end).min()
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let pem = file::read(path, file::SMALL_BYTES_MAX)
+        .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
     let found = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),

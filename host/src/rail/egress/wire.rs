@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use super::dial::{Connection, Dialer, WholeBody};
 use super::rules::Target;
 use super::trail::Trail;
+use super::witness::{Denied, Rule};
 use crate::faults::{self, CrashPoint, crash_point};
 use crate::rail::limits::Timeouts;
 
@@ -26,7 +27,21 @@ const KEPT_MAX: usize = 64;
 pub(crate) struct Wire {
     dialer: Dialer,
     timeouts: Timeouts,
-    idle: Mutex<HashMap<(String, u16), Vec<Connection>>>,
+    idle: Mutex<HashMap<Peer, Vec<Connection>>>,
+}
+
+/// Whom a connection leads to. One that was opened without TLS never carries what was meant for one with it.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Peer {
+    scheme: String,
+    host: String,
+    port: u16,
+}
+
+impl Peer {
+    fn of(target: &Target) -> Self {
+        Self { scheme: target.scheme.clone(), host: target.host.clone(), port: target.port }
+    }
 }
 
 /// Why a request brought no whole reply.
@@ -35,7 +50,7 @@ pub(crate) enum Failure {
     /// No connection: nothing left.
     Unreachable(String),
     /// Refused by a rule about addresses or time: nothing left.
-    Denied(String),
+    Denied(Denied),
     Broken(String),
     TooLarge(String),
 }
@@ -127,7 +142,7 @@ impl Wire {
 
     fn kept(&self, target: &Target) -> Option<Connection> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let list = idle.get_mut(&(target.host.clone(), target.port))?;
+        let list = idle.get_mut(&Peer::of(target))?;
         while let Some(connection) = list.pop() {
             if connection.since.elapsed() < IDLE_MAX && connection.sender.is_ready() {
                 return Some(connection);
@@ -143,7 +158,7 @@ impl Wire {
         connection.since = Instant::now();
         connection.used = true;
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let list = idle.entry((target.host.clone(), target.port)).or_default();
+        let list = idle.entry(Peer::of(target)).or_default();
         if list.len() < KEPT_MAX {
             list.push(connection);
         }
@@ -154,7 +169,8 @@ impl Wire {
 pub(super) fn may_start(send_before: Option<Instant>) -> Result<(), Failure> {
     match send_before {
         Some(end) if Instant::now() >= end => {
-            Err(Failure::Denied("the lease does not last long enough for a request".to_owned()))
+            let why = "the lease does not last long enough for a request";
+            Err(Failure::Denied(Denied::new(Rule::Lease, why)))
         }
         _ => Ok(()),
     }

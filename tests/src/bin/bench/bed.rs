@@ -117,7 +117,7 @@ impl Db {
     }
 
     pub(crate) fn operator(&self) -> Operator {
-        Operator::new(&self.database())
+        Operator::new(&self.database()).also_unseen(true)
     }
 
     pub(crate) async fn superuser(&self) -> Result<PgConnection> {

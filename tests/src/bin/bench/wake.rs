@@ -1,5 +1,6 @@
 //! What the doorbell costs those who enqueue one by one while a host is busy.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -62,7 +63,7 @@ async fn enqueue_for(db: &Db, bell: &str, length: Duration) -> Result<f64> {
     db.execute(bell).await?;
     let ingest = db.ingest(CONNECTIONS);
     let executor = db.executor("bench");
-    executor.report(&[RAIL.to_owned()], false).await?;
+    executor.report(&[RAIL.to_owned()], false, &BTreeMap::new()).await?;
     // Someone listens, as in production: a NOTIFY that nobody hears would be cheaper.
     let mut doorbell = Doorbell::listen(&db.database()).await?;
     let listening = tokio::spawn(async move {

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fs;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -73,7 +74,7 @@ async fn with_a_bell_and_a_claim(db: &Db, times: usize) -> Result<Vec<f64>> {
     let mut doorbell = Doorbell::listen(&db.database()).await?;
     let mut samples = Vec::new();
     for n in 0..times {
-        executor.report(&["mock".to_owned()], true).await?;
+        executor.report(&["mock".to_owned()], true, &BTreeMap::new()).await?;
         let claimer = executor.clone();
         let claiming = tokio::spawn(async move {
             doorbell.wait().await;

@@ -28,7 +28,7 @@ impl Side {
     async fn new(folder: &Path, allocation: Allocation) -> Result<Self> {
         let definition = Definition::parse("mock", "".as_ref(), MOCK).map_err(anyhow::Error::msg)?;
         let options = Options { calls_max: 100, allocation, ..Options::default() };
-        let sandbox = Sandbox::new(&folder.join("compiled"), options)?;
+        let sandbox = Sandbox::new(&folder.join("compiled"), harness::railhost_path(), options)?;
         let loaded = Loaded::load(&sandbox, &definition).await?;
         Ok(Self { sandbox, loaded, samples: Vec::new() })
     }

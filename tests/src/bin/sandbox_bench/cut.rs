@@ -57,7 +57,7 @@ pub(crate) fn endless_loop(calls: usize) -> Result<()> {
 pub(crate) fn cancelled(calls: usize) -> Result<()> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(async {
         let folder = tempfile::tempdir()?;
-        let sandbox = Arc::new(Sandbox::new(folder.path(), Options { calls_max: AT_ONCE, ..Options::default() })?);
+        let sandbox = Arc::new(Sandbox::new(folder.path(), harness::railhost_path(), Options { calls_max: AT_ONCE, ..Options::default() })?);
         // A silent rail keeps every connection; a new one now and then keeps its own memory small.
         let mut seen = Vec::new();
         let descriptors = || std::fs::read_dir("/proc/self/fd").map(Iterator::count).unwrap_or(0);

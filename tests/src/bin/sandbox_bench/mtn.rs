@@ -20,6 +20,7 @@ pub(crate) fn run(calls: usize) -> Result<()> {
         let folder = tempfile::tempdir()?;
         let sandbox = Sandbox::new(
             &folder.path().join("compiled"),
+            harness::railhost_path(),
             SandboxOptions { calls_max: 4, ..SandboxOptions::default() },
         )?;
         let definition =

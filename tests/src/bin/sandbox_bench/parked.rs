@@ -59,7 +59,11 @@ pub(crate) fn run(calls: usize) -> Result<()> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(async {
         let rail = SilentRail::start()?;
         let folder = tempfile::tempdir()?;
-        let sandbox = Sandbox::new(folder.path(), Options { calls_max: calls, ..Options::default() })?;
+        let sandbox = Sandbox::new(
+            folder.path(),
+            harness::railhost_path(),
+            Options { calls_max: calls, ..Options::default() },
+        )?;
         ensure!(sandbox.in_use() == [0; 4]);
         let loaded = std::sync::Arc::new(
             load(&sandbox, &rail, "timeouts = { call_ms = 300000, first_byte_ms = 300000 }").await?,

@@ -220,8 +220,11 @@ impl World {
                 Decision { class: Class::Terminal, error_code: Some(ErrorCode::RailDeclined), ..decision };
         }
         let (attempts, now) = (held.attempts + 1, time(self.outbox.now));
-        let outcome = schedule::outcome(decision, attempts, &held.history, &manner(setup), now, 0.5);
-        self.hosts[host] = Host::Decided { held: held.clone(), outcome: Rc::new(outcome) };
+        let outcome = match schedule::outcome(decision, attempts, &held.history, &manner(setup), now, 0.5) {
+            schedule::Written::Attempt(outcome) => outcome,
+            schedule::Written::Held { .. } => panic!("no reply of this rail holds a payment"),
+        };
+        self.hosts[host] = Host::Decided { held: held.clone(), outcome: Rc::new(*outcome) };
         self.forgets_replies(held.token);
     }
 

@@ -1,0 +1,35 @@
+use std::process::ExitCode;
+
+use clap::Args;
+use railhost::outbox::operate::Operator;
+use railhost::rail::artifact::Digest;
+use serde_json::json;
+
+use crate::cli::print::{out, out_json};
+use crate::cli::session::Session;
+use crate::cli::{BadArgument, Signature};
+
+#[derive(Debug, Args)]
+pub(crate) struct Revoke {
+    /// SHA-256 of the component, as `plugin inspect` and `check` show it.
+    digest: String,
+    #[command(flatten)]
+    signature: Signature,
+}
+
+impl Revoke {
+    pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
+        let digest = Digest::parse(&self.digest).ok_or_else(|| {
+            BadArgument(format!("{:?} is not a digest, expected 64 hexadecimal digits", self.digest))
+        })?;
+        let operator = Operator::new(session.database());
+        operator.revoke_adapter(digest.as_bytes(), &self.signature.into()).await?;
+        match session.json {
+            true => out_json(&json!({ "revoked": digest.to_string() }))?,
+            false => out(&format!(
+                "Component {digest} is revoked: no host sends anything with it, and none loads it again.\n"
+            ))?,
+        };
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,86 @@
+//! What is checked before a payment is accepted.
+
+use harness::{Db, Pg};
+use serde_json::json;
+
+use crate::{MOCK, Place, count, text};
+
+const PICKY: &str = "[settings]\nscript = \"destination *99: invalid destination\"\n";
+
+fn picky(url: &str) -> Place {
+    let place = Place::new(url);
+    place.write("config/rails/mock.toml", &format!("{MOCK}{PICKY}"));
+    place
+}
+
+fn enqueue(payload: &str) -> [&str; 9] {
+    ["enqueue", "--instruction", "inv-1", "--participant", "acme", "--rail", "mock", "--payload", payload]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payment_that_breaks_the_rules_is_refused_with_all_that_is_wrong_and_its_key_stays_free() {
+    let db = Db::fresh(Pg::V18).await;
+    let place = picky(&db.url());
+    for (payload, problems) in [
+        (r#"{"currency":"ZMW"}"#, &["amount: is missing", "destination: must be"][..]),
+        (r#"{"amount":"1.005","currency":"ZMW","destination":"260971234567"}"#, &["amount: has 3 decimals"]),
+        (r#"{"amount":"1.00","currency":"ZMW","destination":"260971234599"}"#, &["destination"]),
+    ] {
+        let output = place.run(&enqueue(payload));
+        assert_eq!(output.status.code(), Some(65), "{payload}: {}", text(&output.stderr));
+        for problem in problems {
+            assert!(text(&output.stderr).contains(problem), "{payload}: {}", text(&output.stderr));
+        }
+        assert!(!text(&output.stderr).contains("260971234599"), "a payee is masked");
+    }
+    assert_eq!(count(&db, "payment_outbox_records").await, 0);
+    let good = r#"{"amount":"1.00","currency":"ZMW","destination":"260971234567"}"#;
+    assert_eq!(place.json(&enqueue(good))["replayed"], false, "the key was not used up");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_is_checked_by_its_rails_and_a_dry_run_tells_exact_sums_and_accepts_nothing() {
+    let db = Db::fresh(Pg::V18).await;
+    let place = picky(&db.url());
+    let mut file = "instruction_id,participant_id,rail_type,amount,currency,destination\n".to_owned();
+    for n in 0..1000 {
+        let payee = if n % 100 == 42 { "260971234599" } else { "260971234567" };
+        file += &format!("i{n},p,mock,0.10,ZMW,{payee}\n");
+    }
+    file += "big,p,mock,9007199254740993.01,ZMW,260971234567\nugx,p,mock,500,UGX,260971234567\n";
+    place.write("payments.csv", &file);
+    let dry = place.run(&["enqueue", "--file", "payments.csv", "--dry-run", "--json"]);
+    assert_eq!(dry.status.code(), Some(65));
+    let told: serde_json::Value = serde_json::from_slice(&dry.stdout).expect("JSON");
+    assert_eq!((&told["acceptable"], &told["dry_run"]), (&992.into(), &true.into()));
+    assert_eq!(
+        told["sums"],
+        json!([
+            { "rail": "mock", "currency": "UGX", "payments": 1, "amount": "500" },
+            { "rail": "mock", "currency": "ZMW", "payments": 991, "amount": "9007199254741092.01" },
+        ])
+    );
+    assert_eq!(told["refused"].as_array().map(Vec::len), Some(10));
+    assert!(text(&dry.stderr).contains("payments.csv:44: destination"), "{}", text(&dry.stderr));
+    assert_eq!(count(&db, "payment_outbox_records").await, 0);
+    assert_eq!(place.json(&["enqueue", "--file", "payments.csv"])["accepted"], 992);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_without_the_component_accepts_unchecked_but_never_unsound_money() {
+    let db = Db::fresh(Pg::V18).await;
+    let place = Place::new(&db.url());
+    let gone = MOCK.replace("builtin:mock", "gone.wasm") + &format!("sha256 = \"{}\"\n", "0".repeat(64));
+    place.write("config/rails/mock.toml", &gone);
+    let good = r#"{"amount":"1.00","currency":"ZMW","destination":"260971234567"}"#;
+    let refused = place.run(&enqueue(good));
+    assert_eq!(refused.status.code(), Some(64));
+    assert!(text(&refused.stderr).contains("--unchecked"), "{}", text(&refused.stderr));
+    let unchecked = |payload| [&enqueue(payload)[..], &["--unchecked"]].concat();
+    assert_eq!(
+        place.run(&unchecked(r#"{"amount":"-1","currency":"ZMW","destination":"x"}"#)).status.code(),
+        Some(65)
+    );
+    assert_eq!(place.json(&unchecked(good))["replayed"], false);
+    assert_eq!(count(&db, "payment_outbox_records").await, 1);
+}

@@ -1,0 +1,101 @@
+//! What is wrong with a configuration is found before anything starts.
+
+use std::fs;
+
+use harness::{Db, Pg};
+
+use crate::{Place, UNREACHABLE, text};
+
+#[test]
+fn a_wrong_configuration_names_file_key_and_expectation() {
+    let place = Place::new(UNREACHABLE);
+    let cases = [
+        (
+            "[retention]\nattempt_days = 30\n",
+            "config/bad.toml: line 2: unknown field `attempt_days`, expected one of",
+        ),
+        ("[retention]\nattempts_days = 3\n", "retention.attempts_days is 3, expected 7 or more"),
+        (
+            "[database.logins]\ningest = { file = \"/not/there\" }\n",
+            "database.logins.ingest refers to /not/there",
+        ),
+        ("[relayer]\npoll_ms = 60000\n", "relayer.poll_ms is 60000, expected 250 to 1000"),
+        (
+            "[adapters]\ncalls_max = 63\n",
+            "config/bad.toml: adapters.calls_max is 63, expected 64 or more: that is pace.concurrency of all rails",
+        ),
+    ];
+    for (content, sentence) in cases {
+        place.write("config/bad.toml", content);
+        let output = place.run(&["--config", "config/bad.toml", "check"]);
+        assert_eq!(output.status.code(), Some(64), "{content}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(sentence), "{content}: {}", text(&output.stderr));
+    }
+    let mock = "kind = \"mock\"\ncomponent = \"builtin:mock\"\nidempotent = true\nhand_over_marks = false\n";
+    place.write("config/rails/slow.toml", &format!("{mock}pace = {{ lease_seconds = 20 }}\n"));
+    let short = place.run(&["serve"]);
+    assert_eq!(short.status.code(), Some(64));
+    assert!(
+        text(&short.stderr).contains("rails/slow.toml: pace.lease_seconds is 20, expected 38 to 110"),
+        "{}",
+        text(&short.stderr)
+    );
+    fs::remove_file(place.folder.path().join("config/rails/slow.toml")).expect("removed");
+    place.write(
+        "config/rails/bank.toml",
+        "kind = \"mock\"\ncomponent = \"builtin:mock\"\nidempotent = false\nhand_over_marks = false\n",
+    );
+    let output = place.run(&["check"]);
+    assert_eq!(output.status.code(), Some(64));
+    assert!(
+        text(&output.stderr).contains("rails/bank.toml: hand_over_marks is false, expected true"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn what_is_good_for_simulators_does_not_start_in_production() {
+    let place = Place::new("postgres://nobody@%2Fnowhere/none");
+    fs::create_dir_all(place.folder.path().join("config/live")).expect("a folder");
+    place.write("config/live.toml", "production = true\nrails = \"live\"\n");
+    let file = railhost::builtin::rail_file("mtn").expect("it is there");
+    let pinned = format!("component = \"mtn.wasm\"\nsha256 = \"{}\"", "0".repeat(64));
+    for (file, sentence) in [
+        (file.to_owned(), "live/mtn.toml: component is built in, expected a file and its sha256"),
+        (
+            file.replace("component = \"builtin:mtn\"", &pinned),
+            "live/mtn.toml: network.reach is loopback, where simulators are",
+        ),
+    ] {
+        place.write("config/live/mtn.toml", &file);
+        let output = place.run(&["--config", "config/live.toml", "check"]);
+        assert_eq!(output.status.code(), Some(64), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(sentence), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_host_whose_component_is_missing_does_not_start() {
+    let place = Place::new(UNREACHABLE);
+    let rail = "kind = \"mock\"\ncomponent = \"gone.wasm\"\nidempotent = true\nhand_over_marks = false\n";
+    place.write("config/rails/gone.toml", &format!("{rail}sha256 = \"{}\"\n", "0".repeat(64)));
+    let output = place.run(&["serve"]);
+    assert_eq!(output.status.code(), Some(64), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("gone.wasm"), "{}", text(&output.stderr));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_absent_or_empty_database_exits_69_and_check_passes_after_migrate() {
+    let nowhere = Place::new(UNREACHABLE).run(&["status"]);
+    assert_eq!(nowhere.status.code(), Some(69), "{}", text(&nowhere.stderr));
+
+    let place = Place::new(&Db::empty(Pg::V15).await.url());
+    let empty = place.run(&["check"]);
+    assert_eq!(empty.status.code(), Some(69));
+    assert!(text(&empty.stderr).contains("run railhost migrate"), "{}", text(&empty.stderr));
+    let first = place.json(&["migrate"]);
+    assert_eq!(first["migrated"]["already_applied"], 0);
+    assert_eq!(place.json(&["migrate"])["migrated"]["newly_applied"], 0);
+    assert!(place.run(&["check"]).status.success());
+}

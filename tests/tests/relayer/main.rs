@@ -1,0 +1,6 @@
+//! A host at work: from the doorbell to the verdict, within its limits, under faults, and what it tells of itself.
+
+mod faults;
+mod limits;
+mod observe;
+mod work;

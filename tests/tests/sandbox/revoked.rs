@@ -1,0 +1,44 @@
+//! Components that are taken out of use, at once.
+
+use harness::yard::{Yard, guest, instruction};
+use railhost::rail::artifact::Digest;
+use railhost::rail::{CallError, Heard, Left, LoadOutcome, Reloaded, Rules, Task};
+
+#[tokio::test]
+async fn a_revoked_component_is_called_no_more_and_loaded_no_more() {
+    let yard = Yard::new().await;
+    let (bad, good) = (guest("pays_and_tells"), guest("keeps_state"));
+    yard.put_rail("one", &bad, |text| text);
+    let (rails, mut told) = yard.load_rails(Rules::default()).await.expect("they load");
+    told.try_recv().expect("the start is told");
+    let rail = rails.get("one").expect("it is there");
+    let held = rail.current();
+    assert!(!rail.is_revoked());
+
+    for _ in 0..2 {
+        rails.revoke(&[Digest::of(&bad)]);
+    }
+    assert!(rail.is_revoked());
+    assert!(rail.preferring(&Digest::of(&bad)).is_none() && rail.preferring(&Digest::of(&good)).is_none());
+    let event = told.try_recv().expect("it is told");
+    assert_eq!((event.outcome, event.component), (LoadOutcome::Revoked, Some(Digest::of(&bad))));
+    assert!(told.try_recv().is_err(), "once");
+    for task in [Task::Disburse, Task::Query, Task::Validate] {
+        let attempt = held.call(&yard.sandbox, task, instruction(), None).await;
+        assert_eq!(attempt.heard, Heard::Failed(CallError::Revoked(Digest::of(&bad))));
+        assert_eq!(attempt.witness.money_left(), Left::Nothing);
+    }
+    assert_eq!(yard.rail.asked().len(), 0);
+
+    yard.put_rail("one", &bad, |text| format!("{text}\n# another text"));
+    let report = rails.reload(&yard.sandbox).await.expect("a report");
+    let Reloaded::Refused(refused) = &report["one"] else { panic!("{report:?}") };
+    assert!(refused.to_string().contains(&format!("component {} is revoked", Digest::of(&bad))), "{refused}");
+    assert_eq!(told.try_recv().expect("it is told").outcome, LoadOutcome::Revoked);
+
+    yard.put_rail("one", &good, |text| text);
+    rails.reload(&yard.sandbox).await.expect("a report");
+    assert!(!rail.is_revoked());
+    let asked = rail.preferring(&Digest::of(&bad)).expect("the new one");
+    assert_eq!(asked.digest, Digest::of(&good), "though the old one is still loaded");
+}

@@ -1,0 +1,96 @@
+//! New secrets and certificates under a running host.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use std::{fs, io};
+
+use harness::rail::Reply;
+use harness::yard::{API_KEY, Yard, guest, write_secret};
+use railhost::rail::{LoadOutcome, Reloaded, Rules};
+
+#[tokio::test]
+async fn a_new_secret_is_used_by_the_next_call_and_the_old_one_by_those_in_flight() {
+    let yard = Yard::with(|_| Reply::says(200, "paid")).await;
+    yard.put_rail("one", &guest("logs_secret"), |text| text);
+    let (rails, _) = yard.load_rails(Rules::default()).await.expect("they load");
+    let rail = rails.get("one").expect("it is there");
+    let in_flight = rail.current();
+    let keys = || -> Vec<String> {
+        let key =
+            |asked: &harness::rail::Asked| asked.headers["x-api-key"].to_str().expect("text").to_owned();
+        yard.rail.asked().iter().map(key).collect()
+    };
+    tokio::select! {
+        ended = rails.watch(&yard.sandbox, Duration::from_millis(20)) => panic!("{ended:?}"),
+        () = async {
+            write_secret(&yard.path("rails/api-key"), "rotated-api-key-0b1d");
+            let patience = Instant::now();
+            while Arc::ptr_eq(&rail.current(), &in_flight) {
+                assert!(patience.elapsed() < Duration::from_secs(60), "the change was not noticed");
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        } => {}
+    }
+    yard.disburse(&in_flight).await;
+    yard.disburse(&rail.current()).await;
+    assert_eq!(keys(), [API_KEY, "rotated-api-key-0b1d"]);
+    assert_eq!(rail.current().digest, in_flight.digest, "the component is the same");
+}
+
+#[tokio::test]
+async fn a_secret_that_cannot_be_read_is_refused_and_the_old_one_goes_on() {
+    let yard = Yard::new().await;
+    yard.put_rail("one", &guest("logs_secret"), |text| text);
+    let (rails, mut told) = yard.load_rails(Rules::default()).await.expect("they load");
+    told.try_recv().expect("the start is told");
+    let spoilers: [fn(&Path) -> io::Result<()>; 2] =
+        [|path| fs::remove_file(path), |path| fs::write(path, "")];
+    for spoil in spoilers {
+        spoil(&yard.path("rails/api-key")).expect("spoilt");
+        let report = rails.reload(&yard.sandbox).await.expect("a report");
+        let Reloaded::Refused(refused) = &report["one"] else { panic!("{report:?}") };
+        assert!(refused.to_string().contains("secrets.api-key refers to"), "{refused}");
+        assert_eq!(told.try_recv().expect("it is told").outcome, LoadOutcome::Refused);
+    }
+    yard.disburse(&rails.get("one").expect("it goes on").current()).await;
+    assert_eq!(yard.rail.asked()[0].headers["x-api-key"], API_KEY);
+}
+
+#[tokio::test]
+async fn every_file_that_a_rail_refers_to_is_looked_at() {
+    let yard = Yard::new().await;
+    let more = "ca = \"ca.pem\"\nclient = { certificate = \"client.pem\", key = { file = \"client.key\" } }";
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let certificate = || {
+        let parameters = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("parameters");
+        parameters.self_signed(&key).expect("signed").pem()
+    };
+    let write = |name: &str, text: &str| write_secret(&yard.path("rails").join(name), text);
+    yard.put_rail("one", &guest("pays_and_tells"), |text| {
+        text.replace("http://", "https://")
+            .replace("reach = \"loopback\"", &format!("reach = \"loopback\"\n{more}"))
+            .replace(
+                "[tokens.access]",
+                "[keys]\nk = { algorithm = \"hmac-sha256\", key = { file = \"hmac\" } }\n[tokens.access]",
+            )
+    });
+    write("ca.pem", &certificate());
+    write("client.pem", &certificate());
+    write("client.key", &key.serialize_pem());
+    write("hmac", "a secret");
+    let (rails, _) = yard.load_rails(Rules::default()).await.expect("they load");
+    for (name, text) in [
+        ("ca.pem", certificate()),
+        ("client.pem", certificate()),
+        ("client.key", format!("{}\n", key.serialize_pem())),
+        ("hmac", "another".to_owned()),
+        ("password", "another".to_owned()),
+    ] {
+        let report = rails.reload(&yard.sandbox).await.expect("a report");
+        assert!(matches!(report["one"], Reloaded::Unchanged), "before {name}: {report:?}");
+        write(name, &text);
+        let report = rails.reload(&yard.sandbox).await.expect("a report");
+        assert!(matches!(report["one"], Reloaded::Swapped { .. }), "{name}: {report:?}");
+    }
+}
