@@ -1,8 +1,9 @@
 -- Leases that ran out: ended with a row in the history, by repair and by the claim that takes them over.
 set local role symphony_control;
 
--- The lock of a strictly ordered stream, held by whoever parks or promotes in it until its transaction ends. Only hosts
--- take it, in short transactions; enqueue never does, so that a caller's long transaction cannot hold up a verdict.
+-- The lock of a strictly ordered stream, held by whoever parks or promotes in it until its transaction ends. Hosts
+-- take it, in short transactions, and so does who cancels a payment; enqueue never does, so that a caller's long transaction
+-- cannot hold up a verdict.
 create function symphony.stream_lock(p_participant_id text) returns bigint
   language sql immutable parallel safe
   as $$ select hashtextextended(p_participant_id, 7002) $$;

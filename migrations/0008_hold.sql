@@ -186,6 +186,9 @@ begin
       from work t
      where p.outbox_id = any (array[t.id]) and p.lease_token = t.token and p.claimed_by = p_worker_id
        and (p.handed_over_at is null or p.handed_over_at < p.claimed_at)
+       -- A lease that was heard of after its end was given to a rail, whatever its holder has forgotten since.
+       and not exists (select 1 from symphony.payment_outbox_late_answers l
+                        where l.outbox_id = t.id and l.lease_token = t.token)
     returning p.outbox_id;
   if found then
     perform symphony.ring();
@@ -273,7 +276,7 @@ begin
   if not found then
     return false;
   end if;
-  perform symphony.note_act('stop_rail', p_rail_type, p_worker_id, left(p_why, 2000));
+  perform symphony.note_act('stop_rail', p_rail_type, p_worker_id, coalesce(nullif(left(p_why, 2000), ''), 'no reason given'));
   perform symphony.ring();
   return true;
 end

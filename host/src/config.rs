@@ -331,9 +331,11 @@ impl DatabaseSection {
 
 /// The URL itself is never part of the message: it may hold a password.
 fn options(key: &str, url: &str, production: bool) -> Result<PgConnectOptions, String> {
-    let options: PgConnectOptions = url
-        .parse()
-        .map_err(|_| format!("{key} is not a PostgreSQL URL, expected postgres://user@host:port/database"))?;
+    let wrong = || format!("{key} is not a PostgreSQL URL, expected postgres://user@host:port/database");
+    if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
+        return Err(wrong());
+    }
+    let options: PgConnectOptions = url.parse().map_err(|_| wrong())?;
     let is_local = options.get_socket().is_some() || options.get_host().starts_with('/');
     match options.get_ssl_mode() {
         PgSslMode::VerifyFull => Ok(options),

@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 
 use crate::port::Port;
 use crate::server::scratch;
-use crate::{Db, Role, railhost, railhost_path};
+use crate::{Db, PATIENCE, Role, railhost, railhost_path};
 
 /// A mock rail with short deadlines, and what it answers by amount.
 pub const RAIL: &str = r#"
@@ -64,8 +64,6 @@ otherwise: settled
 "#;
 
 pub const HOUR: Duration = Duration::from_secs(3600);
-/// After which a test gives up.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A host in this process.
 #[derive(Debug)]

@@ -22,9 +22,15 @@ pub mod tool;
 pub mod world;
 pub mod yard;
 
+use std::time::Duration;
+
 pub use db::{Db, Role, sqlstate};
 pub use railhost_binary::{railhost, railhost_path};
 pub use server::{Pg, scratch_folder};
+
+/// After which a test gives up on a fact. One limit for all, far beyond what a busy machine needs: a test that reaches it has
+/// found something that will never be.
+pub const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Runs each test on every PostgreSQL that the project supports.
 ///

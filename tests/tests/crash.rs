@@ -6,6 +6,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream};
+use harness::PATIENCE;
 use harness::evidence::Proof;
 use harness::world::{Plan, Wanted, World};
 use rail_simulators::Name;
@@ -116,7 +117,7 @@ async fn dies_at(point: CrashPoint, hit: u32) {
 
     world.move_clock(LEASE_SECONDS).await;
     world.heal().await;
-    let open = world.converge(Duration::from_secs(60)).await;
+    let open = world.converge(PATIENCE).await;
     assert_eq!(open, 0, "{point:?}:{hit}: payments are stuck");
     assert!(world.drain().await, "{point:?}:{hit}: the second host did not drain");
     let audit = world.audit().await;

@@ -118,7 +118,7 @@ async fn a_frozen_server_can_be_stopped() {
     server.freeze().expect("it is ours to freeze");
     let begun = Instant::now();
     server.stop().await.expect("it stops");
-    assert!(begun.elapsed() < Duration::from_secs(5), "it took {:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(14), "it took {:?}", begun.elapsed());
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use harness::PATIENCE;
 use harness::Role;
 use harness::sql::run;
 use harness::world::wire::Mode;
@@ -38,7 +39,7 @@ impl Scenario {
     }
 
     async fn end(mut self) -> (Audit, World) {
-        let open = self.world.converge(Duration::from_secs(60)).await;
+        let open = self.world.converge(PATIENCE).await;
         assert_eq!(open, 0, "payments are stuck");
         self.world.drain().await;
         let spoilt: u64 = self.world.rails[0].simulator.counts().faults.values().sum();

@@ -11,15 +11,13 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use harness::sql::{column, run, scalar};
-use harness::{Pg, railhost_path, scratch_folder};
+use harness::{PATIENCE, Pg, railhost_path, scratch_folder};
 use railhost::embedded::{Options, Server};
 use rustix::process::{Pid, Signal, kill_process_group};
 use sqlx::{Connection, PgConnection};
 
 const SUPERUSER: &str = "postgres";
 const PASSWORD: &str = "only-for-tests";
-/// After which a test gives up.
-const PATIENCE: Duration = Duration::from_secs(180);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 fn config(name: &str) -> String {

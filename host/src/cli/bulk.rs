@@ -122,7 +122,7 @@ async fn named(reader: &Reader, ids: &[Uuid]) -> anyhow::Result<Vec<Payment>> {
             Some(place) => payments.push(found.swap_remove(place)),
             None if payments.iter().any(|payment: &Payment| payment.outbox_id == *id) => {}
             None if reader.timeline(*id).await?.is_empty() => {
-                return Err(Missing(format!("there is no payment {id}")).into());
+                return Err(Missing(format!("there is no payment {id}; nothing was done")).into());
             }
             None => {
                 let gone = format!("the history of payment {id} is gone");

@@ -5,7 +5,7 @@ use railhost::rail::definition::Definition;
 use railhost::rail::{Loaded, Sandbox};
 use serde_json::json;
 
-use super::print::{out, out_json, say};
+use super::print::{complain, out, out_json, say};
 use super::session::Session;
 use super::{adapters, exit};
 
@@ -57,7 +57,7 @@ pub(super) async fn run(session: &Session) -> anyhow::Result<ExitCode> {
         };
         out(&(head + &text + tail))?;
         found.remarks.iter().for_each(|remark| say(&format!("railhost: note: {remark}")));
-        faults.iter().for_each(|fault| say(&format!("railhost: fault: {fault}")));
+        faults.iter().for_each(|fault| complain(&format!("railhost: fault: {fault}")));
     }
     // A remark counts as well: a schema that a newer release has changed is none that this build was tested with.
     Ok(match (of_database, faults.is_empty()) {

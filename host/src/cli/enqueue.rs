@@ -2,6 +2,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use railhost::outbox::Error;
 use railhost::outbox::enqueue::{Ingest, NewPayment};
 use serde_json::json;
 
@@ -10,7 +11,7 @@ use super::import::{Format, Import};
 use super::print::{out, out_json};
 use super::session::Session;
 use super::sums::Sums;
-use super::{BadArgument, Refused, strict_json};
+use super::{BadArgument, Missing, Refused, strict_json};
 
 /// One payment by its parts, or --file for many.
 #[derive(Debug, Args)]
@@ -69,7 +70,7 @@ impl Enqueue {
 async fn one(arguments: Enqueue, session: &Session) -> anyhow::Result<ExitCode> {
     let instruction_id = arguments.instruction.unwrap_or_default();
     let rail_type = arguments.rail.unwrap_or_default();
-    session.know_rail(&rail_type)?;
+    session.know_rail(&rail_type).map_err(|error| Missing(error.to_string()))?;
     let payment = NewPayment {
         idempotency_key: arguments.key.unwrap_or_else(|| instruction_id.clone()),
         instruction_id,
@@ -77,9 +78,6 @@ async fn one(arguments: Enqueue, session: &Session) -> anyhow::Result<ExitCode> 
         rail_type,
         payload: payload(&arguments.payload.unwrap_or_default())?.into(),
     };
-    if let Some(violation) = payment.violations().first() {
-        return Err(BadArgument(violation.to_string()).into());
-    }
     let sound = Acceptance::new(session, arguments.unchecked).check(payment).await?.map_err(Refused)?;
     if arguments.dry_run {
         let mut sums = Sums::default();
@@ -96,7 +94,7 @@ async fn one(arguments: Enqueue, session: &Session) -> anyhow::Result<ExitCode> 
         };
         return Ok(ExitCode::SUCCESS);
     }
-    let accepted = Ingest::new(session.database(), 1).enqueue(&sound.payment).await?;
+    let accepted = Ingest::new(session.database(), 1).enqueue(&sound.payment).await.map_err(refusal)?;
     if session.json {
         out_json(&accepted)?;
     } else {
@@ -107,6 +105,16 @@ async fn one(arguments: Enqueue, session: &Session) -> anyhow::Result<ExitCode> 
         ))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What speaks against the payment itself ends like any other refusal of it.
+fn refusal(error: Error) -> anyhow::Error {
+    match error {
+        Error::KeyReused(_) | Error::ParticipantSuspended(_) | Error::InvalidArgument(_) => {
+            Refused(error.to_string()).into()
+        }
+        other => other.into(),
+    }
 }
 
 /// The value of an argument --payload.

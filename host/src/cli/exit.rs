@@ -60,7 +60,9 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
         return UNAVAILABLE.into();
     }
     match error.downcast_ref::<outbox::Error>() {
-        Some(outbox::Error::Unreachable(_) | outbox::Error::Schema(_)) => UNAVAILABLE.into(),
+        Some(outbox::Error::Unreachable(_) | outbox::Error::Schema(_) | outbox::Error::LoginRefused(_)) => {
+            UNAVAILABLE.into()
+        }
         Some(outbox::Error::NotFound(_)) => NOT_FOUND.into(),
         Some(outbox::Error::InvalidArgument(_)) => USAGE.into(),
         Some(

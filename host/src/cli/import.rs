@@ -8,6 +8,8 @@ mod lines;
 mod physical;
 mod source;
 
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -22,7 +24,7 @@ use serde_json::json;
 
 use super::accept::Acceptance;
 use super::exit;
-use super::print::{out, out_json, say};
+use super::print::{complain, out, out_json, say};
 use super::session::Session;
 use super::sums::Sums;
 use lines::Line;
@@ -76,6 +78,8 @@ struct Run<'a> {
     dry_run: bool,
     tally: Tally,
     bar: ProgressBar,
+    /// Those of a dry run, and what was asked for under each.
+    keys: HashMap<(String, String), u64>,
 }
 
 impl Import {
@@ -90,6 +94,7 @@ impl Import {
             dry_run: self.dry_run,
             tally: Tally::default(),
             bar,
+            keys: HashMap::new(),
         };
         let unfinished = || format!("{} is not finished; run the same command again", self.file.display());
         while let Some(chunk) = chunks.recv().await {
@@ -119,18 +124,22 @@ impl Run<'_> {
         let mut sound = Vec::with_capacity(numbers.len());
         for (number, checked) in numbers.into_iter().zip(self.acceptance.check_all(payments).await?) {
             match checked {
-                Ok(checked) => {
-                    if self.dry_run {
+                Ok(checked) if self.dry_run => match self.first_of_its_key(&checked.payment) {
+                    Ok(true) => {
                         self.tally.accepted += 1;
                         self.tally.sums.add(&checked.payment.rail_type, Some(&checked.money));
                     }
+                    Ok(false) => self.tally.replayed += 1,
+                    Err(why) => self.refuse(number, why),
+                },
+                Ok(checked) => {
                     sound_numbers.push(number);
                     sound.push(checked.payment);
                 }
                 Err(why) => self.refuse(number, why),
             }
         }
-        if self.dry_run || sound.is_empty() {
+        if sound.is_empty() {
             return Ok(());
         }
         for (number, answer) in sound_numbers.into_iter().zip(self.send(&sound).await?) {
@@ -141,6 +150,22 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What the database would say of a key that stands in the file more than once.
+    fn first_of_its_key(&mut self, payment: &NewPayment) -> Result<bool, String> {
+        let mut request = DefaultHasher::new();
+        (&payment.participant_id, &payment.rail_type, payment.payload.to_string()).hash(&mut request);
+        let request = request.finish();
+        let key = (payment.instruction_id.clone(), payment.idempotency_key.clone());
+        match self.keys.insert(key, request) {
+            None => Ok(true),
+            Some(before) if before == request => Ok(false),
+            Some(_) => Err(format!(
+                "key ({}, {}) stands in this file before, with another request",
+                payment.instruction_id, payment.idempotency_key
+            )),
+        }
     }
 
     /// Sends a batch. While PostgreSQL is away the same batch is sent again: whatever of it was accepted is recognised.
@@ -180,14 +205,16 @@ impl Tally {
         let refused = self.refused.len();
         match (session.json, dry_run) {
             (true, true) => out_json(&json!({
-                "dry_run": true, "acceptable": self.accepted, "refused": self.refused, "sums": self.sums.told()
+                "dry_run": true, "acceptable": self.accepted, "repeated": self.replayed, "refused": self.refused,
+                "sums": self.sums.told()
             }))?,
             (true, false) => out_json(&json!({
                 "accepted": self.accepted, "replayed": self.replayed, "refused": self.refused
             }))?,
             (false, true) => out(&format!(
-                "Dry run: {} payment(s) would be accepted, {refused} line(s) refused. Nothing was accepted; whether keys are known was not looked up.\n{}",
+                "Dry run: {} payment(s) would be accepted, {} repeated, {refused} line(s) refused. Nothing was accepted; whether the database knows a key was not looked up.\n{}",
                 self.accepted,
+                self.replayed,
                 self.sums.table()
             ))?,
             (false, false) => out(&format!(
@@ -195,6 +222,10 @@ impl Tally {
                 self.accepted, self.replayed
             ))?,
         };
+        if self.accepted + self.replayed == 0 && refused == 0 {
+            complain("railhost: there is no payment in it");
+            return Ok(exit::refused_some());
+        }
         Ok(if self.refused.is_empty() { ExitCode::SUCCESS } else { exit::refused_some() })
     }
 }

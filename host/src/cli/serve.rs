@@ -41,7 +41,7 @@ impl Serve {
     pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
         let started = Instant::now();
         // From the beginning: a host that is told to stop while it starts also ends well.
-        let heard = Signals::listen()?;
+        let mut heard = Signals::listen()?;
         let (config, database) = (&session.config, session.database());
         if config.rails.is_empty() {
             return Err(
@@ -59,7 +59,13 @@ impl Serve {
         );
         let listener = listen(config, "relayer.listen", config.relayer.listen).await?;
         let callbacks = listen(config, "callbacks.listen", config.callbacks.listen).await?;
-        database_is_ready(session).await?;
+        tokio::select! {
+            ready = database_is_ready(session) => ready?,
+            () = heard.first() => {
+                say("Told to stop before anything was begun.");
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
         let metrics = Arc::new(Metrics::new()?);
         let (stop, stopped) = watch::channel(false);
         let executor = Executor::new(database, options.worker_id.clone(), 1);
@@ -212,13 +218,17 @@ impl Signals {
         })
     }
 
+    async fn first(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
     /// The first signal drains, the second ends the process as it is: the database is consistent at any time.
     async fn drain(mut self, stop: &watch::Sender<bool>, limit: Duration) -> Infallible {
         loop {
-            tokio::select! {
-                _ = self.terminate.recv() => {}
-                _ = self.interrupt.recv() => {}
-            }
+            self.first().await;
             if stop.send_replace(true) {
                 std::process::exit(INTERRUPTED);
             }

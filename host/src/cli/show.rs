@@ -236,6 +236,11 @@ impl Gaps {
     pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
         let reader = Reader::new(session.database());
         let participant = self.participant.as_deref();
+        if let Some(participant) = participant
+            && !reader.has_stream(participant).await?
+        {
+            return Err(Missing(format!("participant {participant} has never had a payment")).into());
+        }
         let gaps = match (self.span.since, self.span.until) {
             (None, None) => reader.gaps(participant).await?,
             (since, until) => reader.gaps_between(participant, since, until).await?,

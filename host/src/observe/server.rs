@@ -73,7 +73,7 @@ async fn answer(health: &Health, path: &str) -> Response<Page> {
 fn told(error: &Error) -> String {
     match error {
         Error::Unreachable(_) => "the database cannot be reached".to_owned(),
-        Error::Denied(_) => "the database does not let this host in".to_owned(),
+        Error::Denied(_) | Error::LoginRefused(_) => "the database does not let this host in".to_owned(),
         Error::Schema(what) => what.clone(),
         _ => "the database answers with an error".to_owned(),
     }

@@ -171,7 +171,9 @@ impl Database {
     /// One connection for all pools of this database. It keeps its own rights, for those that a role is taken on with are not
     /// enough to cancel a statement of the login behind it.
     fn canceller(&self, like: &PgConnectOptions) -> PgPool {
-        let options = self.login(Role::Executor).or(self.base.as_ref()).unwrap_or(like).clone();
+        // Past a pooler, whose connections may all be stuck.
+        let past = self.behind_pooler.then(|| self.listener.as_ref().or(self.base.as_ref())).flatten();
+        let options = past.or(self.login(Role::Executor)).or(self.base.as_ref()).unwrap_or(like).clone();
         let make = || {
             PgPoolOptions::new()
                 .max_connections(1)

@@ -20,21 +20,43 @@ pub struct NewPayment {
 }
 
 impl NewPayment {
-    /// What is wrong with its identifiers. The rule is the same at every door, and the database has it too: nothing is
+    /// What the database would refuse it for: its identifiers, by one rule at every door, and the size of its payload. Nothing is
     /// trimmed, so that two systems never disagree on what a payment is called.
     pub fn violations(&self) -> Vec<Violation> {
         let identifiers = [
-            ("instruction_id", &self.instruction_id),
-            ("participant_id", &self.participant_id),
-            ("idempotency_key", &self.idempotency_key),
-            ("rail_type", &self.rail_type),
+            ("instruction_id", &self.instruction_id, IDENTIFIER_CHARS_MAX),
+            ("participant_id", &self.participant_id, IDENTIFIER_CHARS_MAX),
+            ("idempotency_key", &self.idempotency_key, IDENTIFIER_CHARS_MAX),
+            ("rail_type", &self.rail_type, RAIL_CHARS_MAX),
         ];
-        let wrong = |(name, value): (&str, &String)| {
-            identifier_problem(value).map(|problem| Violation::new(name, problem))
-        };
-        identifiers.into_iter().filter_map(wrong).collect()
+        let mut violations = Vec::new();
+        for (name, value, chars_max) in identifiers {
+            let chars = value.chars().count();
+            if chars > chars_max {
+                violations.push(Violation::new(
+                    name,
+                    format!("has {chars} characters, expected {chars_max} at most"),
+                ));
+            } else if let Some(problem) = identifier_problem(value) {
+                violations.push(Violation::new(name, problem));
+            }
+        }
+        let payload = self.payload.to_string();
+        if payload.len() > PAYLOAD_BYTES_MAX {
+            let problem = format!("has {} bytes, expected {PAYLOAD_BYTES_MAX} at most", payload.len());
+            violations.push(Violation::new("payload", problem));
+        }
+        // As JSON writes it; an escaped backslash before it is none.
+        if payload.replace("\\\\", "").contains("\\u0000") {
+            violations.push(Violation::new("payload", "contains a NUL character"));
+        }
+        violations
     }
 }
+
+const IDENTIFIER_CHARS_MAX: usize = 256;
+const RAIL_CHARS_MAX: usize = 64;
+const PAYLOAD_BYTES_MAX: usize = 65_536;
 
 /// Why a text cannot be the name of something, if it cannot.
 pub fn identifier_problem(text: &str) -> Option<&'static str> {

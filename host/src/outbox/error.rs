@@ -1,3 +1,5 @@
+use std::io::ErrorKind;
+
 use sqlx::postgres::PgDatabaseError;
 use thiserror::Error as ThisError;
 
@@ -43,7 +45,10 @@ pub enum Error {
     /// 23xxx otherwise: a rule of the schema was hit that no function should have let through.
     #[error("integrity: {0}")]
     Integrity(String),
-    /// 42501, and 28xxx: a login that is not let in.
+    /// 28xxx, 3D000: a login that is not let in, or not into this database.
+    #[error("login refused: {0}")]
+    LoginRefused(String),
+    /// 42501.
     #[error("permission denied: {0}")]
     Denied(String),
     /// 40001, 40P01, 55P03, 57014: it took no effect, and the same call may succeed when repeated.
@@ -82,7 +87,8 @@ impl Error {
             "42P01" | "42883" | "3F000" => Self::Schema(message),
             // Shutdown, crash recovery, too many connections: the server is there but not for us, not now.
             "57P01" | "57P02" | "57P03" | "53300" => Self::Unreachable(message),
-            _ if code.starts_with("28") => Self::Denied(message),
+            "3D000" => Self::LoginRefused(message),
+            _ if code.starts_with("28") => Self::LoginRefused(message),
             _ if code.starts_with("22") => Self::InvalidArgument(message),
             _ if code.starts_with("23") => Self::Integrity(message),
             _ if code.starts_with("08") => Self::Unreachable(message),
@@ -100,7 +106,12 @@ impl Error {
     pub fn may_pass(&self) -> bool {
         matches!(
             self,
-            Self::Denied(_) | Self::Conflict(_) | Self::Unreachable(_) | Self::Schema(_) | Self::Other { .. }
+            Self::Denied(_)
+                | Self::LoginRefused(_)
+                | Self::Conflict(_)
+                | Self::Unreachable(_)
+                | Self::Schema(_)
+                | Self::Other { .. }
         )
     }
 }
@@ -112,6 +123,9 @@ impl From<sqlx::Error> for Error {
                 sqlx::Error::RowNotFound => Self::NotFound("no such row".to_owned()),
                 sqlx::Error::Encode(_) => Self::InvalidArgument(error.to_string()),
                 sqlx::Error::Configuration(why) => Self::InvalidArgument(why.to_string()),
+                sqlx::Error::Io(why) if why.kind() == ErrorKind::PermissionDenied => {
+                    Self::LoginRefused(why.to_string())
+                }
                 sqlx::Error::Io(why) => Self::Unreachable(why.to_string()),
                 // The answer has another shape than this host was built for; whether the call took effect it does not say.
                 sqlx::Error::Decode(_)

@@ -94,6 +94,7 @@ async fn applied<'c>(executor: impl PgExecutor<'c>) -> Result<Vec<(i64, Vec<u8>)
     let applied = sqlx::query_as(
         "select version, checksum from symphony.schema_migrations where success order by version",
     )
+    .persistent(false)
     .fetch_all(executor)
     .await
     .map_err(Error::from);

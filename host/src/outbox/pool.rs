@@ -1,7 +1,6 @@
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -12,7 +11,7 @@ use sqlx::postgres::{PgArguments, PgConnectOptions, PgPool, PgQueryResult, PgRow
 use sqlx::{Connection, Describe, Either, Error, Execute, Executor, PgConnection, Postgres, SqlStr};
 use tokio::time::timeout;
 
-use super::notices;
+use super::notices::{self, Warnings};
 
 /// Connections with the rights of one role.
 #[derive(Clone, Debug)]
@@ -51,7 +50,12 @@ impl Place {
 
     fn explain(&self, error: Error) -> Error {
         match error {
-            // The server spoke: it says itself which login or database it means.
+            Error::Database(said)
+                if said.code().is_some_and(|code| code.starts_with("28") || code == "3D000") =>
+            {
+                let problem = format!("{}: {}", self.name, said.message());
+                Error::Io(io::Error::new(io::ErrorKind::PermissionDenied, problem))
+            }
             Error::Database(_) => error,
             other => {
                 Error::Io(io::Error::new(io::ErrorKind::NotConnected, format!("{}: {other}", self.name)))
@@ -90,6 +94,7 @@ impl Patience {
         let asked = sqlx::query(how)
             .bind(&self.application_name)
             .bind(self.answer_within.as_secs_f64() * 0.9)
+            .persistent(false)
             .execute(&self.canceller);
         match timeout(self.cancelled_within, asked).await {
             Ok(Ok(_)) => {}
@@ -121,13 +126,15 @@ impl Pool {
         let Some(patience) = &self.patience else {
             return ask(&mut connection, query, self.behind_pooler).await;
         };
-        let warned = Arc::new(AtomicBool::new(false));
+        let warnings = Warnings::default();
+        let mut cancelled = false;
         let answered = {
             let mut work =
-                pin!(notices::heard_by(warned.clone(), ask(&mut connection, query, self.behind_pooler)));
+                pin!(notices::heard_by(warnings.clone(), ask(&mut connection, query, self.behind_pooler)));
             match timeout(patience.answer_within, &mut work).await {
                 Ok(answers) => Some(answers),
                 Err(_) => {
+                    cancelled = true;
                     patience.cancel().await;
                     timeout(patience.cancelled_within, &mut work).await.ok()
                 }
@@ -135,7 +142,7 @@ impl Pool {
         };
         match answered {
             // The commit was made here, and nobody can say whether a standby has it.
-            Some(Ok(_)) if warned.load(Ordering::Acquire) => {
+            Some(Ok(_)) if warnings.of_a_standby() || cancelled && warnings.any() => {
                 notices::count();
                 Err(unheard("PostgreSQL committed with a warning: a standby may not have it".to_owned()))
             }
@@ -156,6 +163,9 @@ fn unheard(problem: String) -> Error {
     Error::Io(io::Error::new(io::ErrorKind::TimedOut, problem))
 }
 
+/// Behind a pooler the server's time limit cannot be set for a session.
+const BEGIN_WITHIN_LIMIT: &str = "begin; set local statement_timeout = 15000";
+
 async fn ask<'q, E: Execute<'q, Postgres> + 'q>(
     connection: &mut PgConnection,
     query: E,
@@ -164,7 +174,7 @@ async fn ask<'q, E: Execute<'q, Postgres> + 'q>(
     if !in_transaction {
         return connection.fetch_many(query).try_collect().await;
     }
-    let mut transaction = connection.begin().await?;
+    let mut transaction = connection.begin_with(BEGIN_WITHIN_LIMIT).await?;
     let answers = transaction.fetch_many(Unnamed(query)).try_collect().await?;
     transaction.commit().await?;
     Ok(answers)

@@ -296,6 +296,16 @@ impl Reader {
             .await?)
     }
 
+    /// Whether this participant ever had a payment.
+    pub async fn has_stream(&self, participant_id: &str) -> Result<bool, Error> {
+        Ok(sqlx::query_scalar(
+            "select exists (select 1 from symphony.payment_outbox_records where participant_id = $1)",
+        )
+        .bind(participant_id)
+        .fetch_one(&self.pool)
+        .await?)
+    }
+
     /// Missing numbers, of one participant or of all; none is the proof.
     pub async fn gaps(&self, participant_id: Option<&str>) -> Result<Vec<Gap>, Error> {
         let gaps = match participant_id {

@@ -96,7 +96,11 @@ pub async fn look(database: &Database, rails: &[RailFacts]) -> Found {
 
 /// The message of a connection that failed names its place by itself.
 fn named(database: &Database, role: Role, error: &Error) -> String {
-    let (place, text) = (database.place(role), error.to_string());
+    let text = match error {
+        Error::Unreachable(text) | Error::LoginRefused(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let place = database.place(role);
     match text.contains(&place) {
         true => text,
         false => format!("{place}: {text}"),
@@ -105,6 +109,8 @@ fn named(database: &Database, role: Role, error: &Error) -> String {
 
 async fn identity(database: &Database, role: Role) -> Result<Identity, Error> {
     let mut connection = database.connect(role).await?;
+    // In a transaction and without a name, as everything that may go through a pooler.
+    let mut transaction = connection.begin().await?;
     let identity = sqlx::query_as(
         "select current_database()::text as database, d.oid::bigint as oid, pg_postmaster_start_time() as server_started,
                 pg_is_in_recovery() as is_standby,
@@ -113,8 +119,10 @@ async fn identity(database: &Database, role: Role) -> Result<Identity, Error> {
           where d.datname = current_database()",
     )
     .bind(role.name())
-    .fetch_one(&mut connection)
+    .persistent(false)
+    .fetch_one(&mut *transaction)
     .await?;
+    transaction.commit().await?;
     connection.close().await?;
     Ok(identity)
 }
@@ -142,8 +150,9 @@ fn compare(database: &Database, ways: &[(Role, Identity)], found: &mut Found) {
 
 async fn schema(database: &Database, rails: &[RailFacts], found: &mut Found) -> Result<(), Error> {
     let mut connection = database.connect(Role::Readonly).await?;
+    let mut transaction = connection.begin().await?;
     let mut is_ours = true;
-    for difference in migrate::differences(&mut connection).await? {
+    for difference in migrate::differences(&mut *transaction).await? {
         match difference {
             Difference::Wrong(what) => {
                 found.faults.push(what);
@@ -158,23 +167,30 @@ async fn schema(database: &Database, rails: &[RailFacts], found: &mut Found) -> 
     let known: Vec<Known> = sqlx::query_as(
         "select rail_type, deduplicates, hand_over_marks, sla_seconds, rate_per_second, burst from symphony.rails",
     )
-    .fetch_all(&mut connection)
+    .persistent(false)
+    .fetch_all(&mut *transaction)
     .await?;
-    let days_left: f64 =
-        sqlx::query_scalar("select symphony.history_days_left()").fetch_one(&mut connection).await?;
+    let days_left: f64 = sqlx::query_scalar("select symphony.history_days_left()")
+        .persistent(false)
+        .fetch_one(&mut *transaction)
+        .await?;
+    transaction.commit().await?;
     connection.close().await?;
     let known: Vec<_> = known.into_iter().map(Known::facts).collect();
     found.faults.extend(unknown(rails, &known));
     found.remarks.extend(months(days_left));
     // As those who lease, mark and complete are served: a role may have settings of its own. One that is not let in was told of.
     let Ok(mut connection) = database.connect(Role::Executor).await else { return Ok(()) };
+    let mut transaction = connection.begin().await?;
     let durability: Durability = sqlx::query_as(
         "select current_setting('fsync') as fsync, current_setting('synchronous_commit') as synchronous_commit,
                 current_setting('synchronous_standby_names') as synchronous_standby_names,
                 (select count(*) from pg_stat_replication) as standbys",
     )
-    .fetch_one(&mut connection)
+    .persistent(false)
+    .fetch_one(&mut *transaction)
     .await?;
+    transaction.commit().await?;
     connection.close().await?;
     found.faults.extend(durability.problem(rails));
     Ok(())

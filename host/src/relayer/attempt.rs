@@ -85,10 +85,8 @@ pub(super) async fn run(host: &Arc<Host>, lane: &Lane, lease: &Lease, claim: Cla
     };
     let Some((decision, took)) = done else { return End::Unused };
     if decision.stops_rail {
-        host.stop_rail(
-            &lane.rail.name,
-            decision.message.as_deref().unwrap_or("the rail's code table says stop"),
-        );
+        let said = decision.message.as_deref().filter(|said| !said.trim().is_empty());
+        host.stop_rail(&lane.rail.name, said.unwrap_or("its code table says stop"));
     }
     let now = lease.claimed_at + TimeDelta::from_std(claim.received.elapsed()).unwrap_or_default();
     let (attempts, manner) = (lease.attempt_count + 1, Manner::of(&loaded));

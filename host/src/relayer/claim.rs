@@ -132,6 +132,9 @@ pub(super) async fn run(
             }
         }
     }
+    if in_doubt && let Err(error) = hand_back(host).await {
+        tracing::info!(%error, "what the last claim may have leased is left to expire: {error}");
+    }
     Ok(())
 }
 
@@ -205,17 +208,22 @@ async fn look_again(
     in_doubt: &mut bool,
 ) -> Result<Looked, Error> {
     if *in_doubt {
-        let freed = host.claimer.hand_back_unknown(&host.known_tokens()).await?;
-        host.claimer.confirm().await?;
+        hand_back(host).await?;
         *in_doubt = false;
-        if !freed.is_empty() {
-            host.metrics.handed_back.inc_by(freed.len() as u64);
-            tracing::info!("{} payments of a claim that was not answered are handed back", freed.len());
-        }
     }
     let looked = look(host, ended, clock).await;
     *in_doubt = looked.is_err();
     looked
+}
+
+async fn hand_back(host: &Host) -> Result<(), Error> {
+    let freed = host.claimer.hand_back_unknown(&host.known_tokens()).await?;
+    host.claimer.confirm().await?;
+    if !freed.is_empty() {
+        host.metrics.handed_back.inc_by(freed.len() as u64);
+        tracing::info!("{} payments of a claim that was not answered are handed back", freed.len());
+    }
+    Ok(())
 }
 
 async fn look(host: &Arc<Host>, ended: &UnboundedSender<Ended>, clock: &mut Clock) -> Result<Looked, Error> {

@@ -76,7 +76,8 @@ async fn park(host: &Host) -> Result<(), Error> {
 pub(super) async fn stopped(host: &Host) -> Result<(), Error> {
     let asked = Instant::now().into_std();
     let stopped = host.keeper.stopped().await?;
-    for rail in &stopped.rails {
+    let before = host.stopped.load();
+    for rail in stopped.rails.iter().filter(|rail| !before.stopped.rails.contains(rail)) {
         if let Some(lane) = host.lanes.get(rail) {
             lane.breaker.begin_again();
         }

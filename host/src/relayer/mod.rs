@@ -23,12 +23,14 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use crate::observe::Metrics;
 use crate::outbox::lease::{Executor, Held, Lease, Stopped};
 use crate::outbox::{Database, Error};
 use crate::rail::{Rails, Sandbox};
+use breaker::Sign;
 use lane::Lane;
 use mark::Marker;
 
@@ -64,6 +66,9 @@ impl Default for Options {
     }
 }
 
+/// Until the database says that a rail is paused, it is left alone here for this long.
+const STOPPED_HERE: Duration = Duration::from_secs(3600);
+
 /// What all parts of a running host share.
 struct Host {
     options: Options,
@@ -79,10 +84,13 @@ struct Host {
     metrics: Arc<Metrics>,
     /// Leases that are ours, and until when we trust them.
     flights: Mutex<HashMap<Uuid, Flight>>,
-    /// Tokens of leases whose tasks panicked: what they may have sent is for the next holder to ask.
+    /// Tokens of leases that were given to a rail and of which nothing more is known here: their tasks panicked, or what they
+    /// heard came too late. What became of them is for the next holder to ask.
     abandoned: Mutex<HashSet<Uuid>>,
     /// What a person stopped, as of a second ago.
     stopped: ArcSwap<Known>,
+    /// Rails that this host stopped, on their way to the database.
+    stops: Mutex<Vec<JoinHandle<()>>>,
     /// Writes that the database does not take at the moment.
     unwritten: AtomicUsize,
     /// A place is free again.
@@ -122,7 +130,7 @@ impl Aloft {
 impl Drop for Aloft {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.host.abandoned().insert(self.held.lease_token);
+            self.host.abandon(self.held);
         }
         let mut flights = self.host.flights();
         // The row may be leased again by now, under another token.
@@ -145,6 +153,10 @@ impl Host {
 
     fn abandoned(&self) -> std::sync::MutexGuard<'_, HashSet<Uuid>> {
         self.abandoned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn abandon(&self, held: Held) {
+        self.abandoned().insert(held.lease_token);
     }
 
     /// Tokens of all leases that this host knows of.
@@ -172,13 +184,19 @@ impl Host {
     fn stop_rail(self: &Arc<Self>, rail: &str, why: &str) {
         tracing::error!(rail, "{rail}: stopped until a person resumes it: {why}");
         self.metrics.stopped(rail);
+        // Here at once, for what is leased and waits for its turn.
+        if let Some(lane) = self.lanes.get(rail) {
+            let pace = &lane.rail.current().pace.breaker;
+            lane.breaker.heard(Sign::Hold(Some(STOPPED_HERE)), pace, Instant::now());
+        }
         let (host, rail, why) = (self.clone(), rail.to_owned(), why.to_owned());
-        tokio::spawn(async move {
+        let told = tokio::spawn(async move {
             let stop = persist::persist(&host, "a stopped rail", || host.writer.stop_rail(&rail, &why));
             if let Err(error) = stop.await {
                 tracing::error!(rail, %error, "{rail}: the database was not told that it is stopped: {error}");
             }
         });
+        self.stops.lock().unwrap_or_else(PoisonError::into_inner).push(told);
     }
 
     /// More is due on some rail than it may take at the moment.
@@ -224,6 +242,7 @@ pub async fn run(
         flights: Mutex::default(),
         abandoned: Mutex::default(),
         stopped: ArcSwap::default(),
+        stops: Mutex::default(),
         unwritten: AtomicUsize::new(0),
         freed: Notify::new(),
         stop,
@@ -247,6 +266,10 @@ pub async fn run(
         Ok(_) => 0,
         Err(_) => host.flights().len(),
     };
+    let stops = std::mem::take(&mut *host.stops.lock().unwrap_or_else(PoisonError::into_inner));
+    if tokio::time::timeout(host.options.drain, futures_util::future::join_all(stops)).await.is_err() {
+        tracing::error!("a rail was stopped, and the database was not told of it");
+    }
     keeper.abort();
     if let Err(error) = host.keeper.retire().await {
         tracing::info!(%error, "the database was not told that this host is gone: {error}");

@@ -115,6 +115,7 @@ async fn complete(host: &Host, completions: &[Completion], claims: &[Claimed]) {
     let answers = match faults::sending(CrashPoint::CompletionSent, write).await {
         Ok(answers) => answers,
         Err(error) => {
+            completions.iter().for_each(|completion| host.abandon(completion.held));
             tracing::error!(%error, "{} outcomes cannot be written, others will ask: {error}", completions.len());
             return;
         }
@@ -122,6 +123,9 @@ async fn complete(host: &Host, completions: &[Completion], claims: &[Claimed]) {
     crash_point(CrashPoint::CompletionCommitted);
     for ((completion, claimed), answer) in completions.iter().zip(claims).zip(answers) {
         let payment = completion.held.outbox_id;
+        if answer.is_err() {
+            host.abandon(completion.held);
+        }
         match answer {
             Ok(done) => {
                 claimed.span.record("state", &done.state);
@@ -165,8 +169,15 @@ async fn hold(host: &Host, holds: &[Hold]) {
     }
     let write = persist(host, "holds", || host.writer.hold(holds));
     match faults::sending(CrashPoint::ReleaseSent, write).await {
-        Ok(held) => host.metrics.held.inc_by(held.len() as u64),
-        Err(error) => tracing::info!(%error, "{} held leases are left to expire: {error}", holds.len()),
+        Ok(held) => {
+            host.metrics.held.inc_by(held.len() as u64);
+            let lost = holds.iter().filter(|hold| !held.contains(&hold.held.outbox_id));
+            lost.for_each(|hold| host.abandon(hold.held));
+        }
+        Err(error) => {
+            holds.iter().for_each(|hold| host.abandon(hold.held));
+            tracing::info!(%error, "{} held leases are left to expire: {error}", holds.len());
+        }
     }
 }
 

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 
+use crate::PATIENCE;
 use crate::Pg;
-use crate::world::{Audit, CONVERGES_WITHIN, Plan, World};
+use crate::world::{Audit, Plan, World};
 
 /// How much of it.
 #[derive(Debug, Clone, Copy)]
@@ -88,7 +89,7 @@ pub async fn round(seed: u64, size: Size, mut tell: impl FnMut(usize, usize, &st
     tell(steps, steps, "all is healed");
     storm.world.heal().await;
     let healed = Instant::now();
-    storm.world.converge(CONVERGES_WITHIN).await;
+    storm.world.converge(PATIENCE).await;
     let converged = healed.elapsed();
     let drained = storm.world.drain().await;
     let audit = storm.world.audit().await;

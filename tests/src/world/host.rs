@@ -11,10 +11,7 @@ use tokio::net::TcpStream;
 
 use super::wire::Wire;
 use crate::port::Port;
-use crate::railhost;
-
-/// How long a process may take to do what it was told.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::{PATIENCE, railhost};
 
 #[derive(Debug)]
 pub struct Host {

@@ -33,12 +33,9 @@ pub use rails::{Rail, Wanted};
 use crate::play::set;
 use crate::port::Port;
 use crate::server::{scratch, scratch_folder};
-use crate::{Db, Pg, Role, railhost};
+use crate::{Db, PATIENCE, Pg, Role, railhost};
 use wire::{Far, Mode, Wire};
 
-/// After which a world that was healed counts as stuck.
-pub const CONVERGES_WITHIN: Duration = Duration::from_secs(60);
-const ACCEPTED_WITHIN: Duration = Duration::from_secs(60);
 const PARTICIPANTS: usize = 20;
 
 /// A payment, as the one who submitted it remembers it.
@@ -238,7 +235,7 @@ impl World {
                 Ok(accepted) => {
                     return accepted.into_iter().map(|answer| answer.expect("accepted").outbox_id).collect();
                 }
-                Err(error) => assert!(began.elapsed() < ACCEPTED_WITHIN, "not accepted: {error}"),
+                Err(error) => assert!(began.elapsed() < PATIENCE, "not accepted: {error}"),
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -310,7 +307,7 @@ impl World {
 
     /// Waits for a fact, and not for ever.
     pub async fn until(&self, what: &str, fact: impl Fn(i64) -> bool) {
-        self.until_within(what, fact, CONVERGES_WITHIN).await;
+        self.until_within(what, fact, PATIENCE).await;
     }
 
     pub async fn until_within(&self, what: &str, fact: impl Fn(i64) -> bool, within: Duration) {
@@ -355,7 +352,7 @@ impl World {
             if found.is_some_and(&fact) {
                 return;
             }
-            assert!(began.elapsed() < CONVERGES_WITHIN, "{name}: {found:?}");
+            assert!(began.elapsed() < PATIENCE, "{name}: {found:?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

@@ -3,6 +3,7 @@
 use harness::host::{count, until_all_have_a_verdict};
 use harness::sql::run;
 use harness::{Db, Pg, Role};
+use railhost::rail::artifact::Digest;
 use rustix::process::{Pid, Signal, kill_process};
 use sqlx::ConnectOptions;
 
@@ -159,4 +160,22 @@ async fn an_unreachable_server_is_named_with_the_key_that_leads_there() {
         said.contains("database.logins.readonly (user reader on 127.0.0.1 port 1, database none)"),
         "{said}"
     );
+}
+
+#[tokio::test]
+async fn check_tells_of_a_component_that_is_endless_to_compile_and_goes_on() {
+    let db = Db::fresh(Pg::V18).await;
+    let place = Place::new(&db.url());
+    let bomb = harness::forged::nested_loops();
+    std::fs::write(place.folder.path().join("config/rails/bomb.wasm"), &bomb).expect("written");
+    let pinned = format!("bomb.wasm\"\nsha256 = \"{}", Digest::of(&bomb));
+    place.write("config/rails/bomb.toml", &MOCK.replace("builtin:mock", &pinned));
+    let output = place.run(&["check"]);
+    assert_eq!(output.status.code(), Some(64), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("rail bomb: compiling it took more than"),
+        "{}",
+        text(&output.stderr)
+    );
+    assert!(text(&output.stdout).contains("mock: adapter"), "the other rail is looked at all the same");
 }

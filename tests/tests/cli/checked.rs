@@ -3,7 +3,7 @@
 use harness::{Db, Pg};
 use serde_json::json;
 
-use crate::{MOCK, Place, count, text};
+use crate::{MOCK, PAYLOAD, Place, count, text};
 
 const PICKY: &str = "[settings]\nscript = \"destination *99: invalid destination\"\n";
 
@@ -83,4 +83,52 @@ async fn a_machine_without_the_component_accepts_unchecked_but_never_unsound_mon
     );
     assert_eq!(place.json(&unchecked(good))["replayed"], false);
     assert_eq!(count(&db, "payment_outbox_records").await, 1);
+}
+
+#[tokio::test]
+async fn a_dry_run_promises_nothing_that_the_database_would_refuse() {
+    let db = Db::fresh(Pg::V18).await;
+    let place = Place::new(&db.url());
+    let good = |id: &str, amount: &str| format!("{id},acme,mock,{amount},ZMW,260971234567\n");
+    let long = "x".repeat(257);
+    let lines = "instruction_id,participant_id,rail_type,amount,currency,destination\n".to_owned()
+        + &good("one", "1.00")
+        + &good("one", "1.00")
+        + &good("one", "2.00")
+        + &good(&long, "1.00");
+    let file = place.write("twice.csv", &lines);
+    let file = file.to_str().expect("a name");
+    let dry = place.run(&["enqueue", "--file", file, "--dry-run"]);
+    let said = text(&dry.stderr);
+    assert_eq!(dry.status.code(), Some(65), "{said}");
+    assert!(said.contains(":4: key (one, one) stands in this file before"), "{said}");
+    assert!(said.contains(":5: instruction_id: has 257 characters, expected 256 at most"), "{said}");
+    assert!(text(&dry.stdout).contains("1 payment(s) would be accepted, 1 repeated, 2 line(s) refused"));
+    let real = text(&place.run(&["enqueue", "--file", file]).stdout);
+    assert!(real.contains("1 payment(s) accepted, 1 known already, 2 line(s) refused"), "{real}");
+    let nul = place.write(
+        "nul.jsonl",
+        r#"{"instruction_id":"n","participant_id":"p","rail_type":"mock","payload":{"amount":"1.00","currency":"ZMW","destination":"d","note":"a\u0000b"}}"#,
+    );
+    let refused = place.run(&["enqueue", "--file", nul.to_str().expect("a name"), "--dry-run"]);
+    assert!(text(&refused.stderr).contains("payload: contains a NUL character"), "{refused:?}");
+    let empty = place.write("empty.jsonl", "\n");
+    let nothing = place.run(&["enqueue", "--file", empty.to_str().expect("a name")]);
+    assert_eq!(nothing.status.code(), Some(65), "a generator that died is no success");
+}
+
+#[tokio::test]
+async fn a_refused_payment_is_exit_65_whoever_refuses_it() {
+    let db = Db::fresh(Pg::V18).await;
+    let place = Place::new(&db.url());
+    let pay = |instruction: &str, rail: &str, amount: &str| {
+        let payload = PAYLOAD.replace("1.00", amount);
+        let arguments = ["enqueue", "--participant", "acme", "--rail", rail, "--payload", &payload];
+        place.run(&[&arguments[..], &["--instruction", instruction]].concat()).status.code()
+    };
+    assert_eq!(pay("i", "mock", "1.00"), Some(0));
+    assert_eq!(pay("i", "mock", "2.00"), Some(65), "its key belongs to another request");
+    assert_eq!(pay(" i", "mock", "1.00"), Some(65), "its name is not one");
+    assert_eq!(pay("j", "mock", "-1"), Some(65), "its money is none");
+    assert_eq!(pay("j", "mnt", "1.00"), Some(66), "there is no such rail");
 }

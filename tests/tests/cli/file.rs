@@ -111,7 +111,7 @@ async fn an_identifier_is_taken_as_written_or_refused_at_every_door() {
         crate::PAYLOAD,
     ];
     let output = place.run(&one);
-    assert_eq!(output.status.code(), Some(64));
+    assert_eq!(output.status.code(), Some(65));
     assert!(text(&output.stderr).contains("instruction_id: begins or ends with white space"));
     assert_eq!(count(&db, "payment_outbox_records").await, 0);
 }

@@ -3,7 +3,7 @@
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use harness::{Db, Pg, Role, scratch_folder};
+use harness::{Db, PATIENCE, Pg, Role, scratch_folder};
 use railhost::embedded::{Options, Server};
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};
@@ -15,8 +15,6 @@ const BAD: usize = 50;
 const KILLS: usize = 20;
 /// In the run of these kills PostgreSQL restarts.
 const RESTARTS: [usize; 2] = [6, 13];
-/// Far more than a run needs.
-const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The file, and the numbers of its bad lines.
 fn file() -> (String, Vec<u64>) {

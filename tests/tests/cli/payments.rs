@@ -56,7 +56,7 @@ async fn a_payment_can_be_followed_and_a_rail_and_a_participant_held() {
         "--payload",
         PAYLOAD,
     ]);
-    assert_eq!(refused.status.code(), Some(77), "{}", text(&refused.stderr));
+    assert_eq!(refused.status.code(), Some(65), "{}", text(&refused.stderr));
     assert_eq!(place.json(&["reinstate", "acme", "--why", "cleared"])["payments_moved"], 1);
     assert_eq!(executor.claim_any(10, 45.0).await.expect("claimed").len(), 1);
 
@@ -78,7 +78,7 @@ async fn bad_input_is_one_sentence_and_a_useful_exit_code() {
     let cases: [(&[&str], i32, &str); 7] = [
         (
             &["enqueue", "--instruction", "i", "--participant", "p", "--rail", "mtn", "--payload", "{}"],
-            64,
+            66,
             "rail \"mtn\" is not known",
         ),
         (
@@ -93,7 +93,7 @@ async fn bad_input_is_one_sentence_and_a_useful_exit_code() {
         ),
         (
             &["enqueue", "--instruction", "", "--participant", "p", "--rail", "mock", "--payload", "{}"],
-            64,
+            65,
             "instruction_id: is empty",
         ),
         (&["timeline", "not-an-id"], 64, "expected a UUID"),

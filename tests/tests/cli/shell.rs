@@ -92,3 +92,23 @@ fn every_line_on_standard_error_is_json_where_that_is_asked_for() {
         assert!(line["message"].is_string(), "{line}");
     }
 }
+
+#[tokio::test]
+async fn a_host_that_waits_for_its_database_ends_when_it_is_told_to() {
+    let place = Place::new(UNREACHABLE);
+    let mut command = place.command(&["serve"]);
+    let mut host = command.stderr(Stdio::piped()).spawn().expect("railhost runs");
+    let mut said = BufReader::new(host.stderr.take().expect("it speaks")).lines();
+    while !said.next().expect("it goes on").expect("a line").contains("waiting for it") {}
+    kill_process(Pid::from_child(&host), Signal::TERM).expect("sent");
+    assert_eq!(host.wait().expect("reaped").code(), Some(0));
+}
+
+#[tokio::test]
+async fn nothing_is_proved_of_a_participant_that_nobody_knows() {
+    let db = Db::fresh(Pg::V18).await;
+    let place = Place::new(&db.url());
+    place.enqueue("one", PAYLOAD);
+    assert_eq!(place.run(&["gaps", "--participant", "acme"]).status.code(), Some(0));
+    assert_eq!(place.run(&["gaps", "--participant", "acmee"]).status.code(), Some(66));
+}

@@ -116,7 +116,7 @@ async fn a_server_is_spoken_to_over_tls_only_where_it_is_the_one_that_was_meant(
         ca.display()
     );
     let with_certificate = format!("{reader}&sslcert={}&sslkey={}", certificate.display(), key.display());
-    for (url, expected) in [(&with_certificate, Some(0)), (&reader, Some(77))] {
+    for (url, expected) in [(&with_certificate, Some(0)), (&reader, Some(69))] {
         place.write(
             "config/reader.toml",
             &format!("[database]\nurl = {:?}\n[database.logins]\nreadonly = {url:?}\n", db.url()),

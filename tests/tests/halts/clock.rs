@@ -3,12 +3,11 @@
 use std::time::{Duration, Instant};
 
 use harness::host::{Host, RAIL, configure, count, enqueue_as, pay, until_all_have_a_verdict};
-use harness::{Db, on_each_postgres};
+use harness::{Db, PATIENCE, on_each_postgres};
 use railhost::relayer::Options;
 
 /// Where the clock stands, one after the other: it steps forward and back by ten minutes and by an hour.
 const OFFSETS: [&str; 6] = ["10 minutes", "0", "-10 minutes", "50 minutes", "-10 minutes", "-70 minutes"];
-const PATIENCE: Duration = Duration::from_secs(60);
 
 on_each_postgres! {
     async fn dispatch_goes_on_whichever_way_the_clock_steps(db: Db) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use harness::host::{Host, enqueue, pay, until};
 use harness::world::{Plan, Wanted, World};
 use harness::yard::{Yard, guest};
-use harness::{Db, Pg, Role, railhost};
+use harness::{Db, PATIENCE, Pg, Role, railhost};
 use rail_simulators::Name;
 use railhost::faults::{Guard, LEFT_OUT};
 use railhost::relayer::Options;
@@ -67,7 +67,7 @@ async fn a_code_that_says_stop_pauses_the_rail_until_a_person_resumes_it() {
         .output()
         .expect("railhost runs");
     assert!(resumed.status.success(), "{}", String::from_utf8_lossy(&resumed.stderr));
-    assert_eq!(world.converge(Duration::from_secs(60)).await, 0);
+    assert_eq!(world.converge(PATIENCE).await, 0);
     assert_eq!(world.count(PAID).await, 50);
     assert!(world.drain().await);
     world.audit().await.assert_clean(3);
@@ -88,7 +88,7 @@ async fn more_holds_than_attempts_fail_no_payment() {
     });
     world.hosts[0].start(&[]);
     owe(&mut world, 1).await;
-    assert_eq!(world.converge(Duration::from_secs(120)).await, 0);
+    assert_eq!(world.converge(PATIENCE).await, 0);
     assert_eq!(world.count(PAID).await, 1);
     let mut owner = world.db.connect(Role::Superuser).await;
     let times: i32 = sqlx::query_scalar("select times from symphony.payment_outbox_holds")

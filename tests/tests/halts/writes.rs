@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use harness::host::{Process, RAIL, count, enqueue, pay, until, until_all_have_a_verdict};
 use harness::sql::run;
-use harness::{Db, Pg, Role};
+use harness::{Db, PATIENCE, Pg, Role};
 use rustix::process::Signal;
 
 use crate::switches::{long, page};
@@ -57,7 +57,7 @@ pub(crate) async fn until_page(host: &Process, path: &str, fact: impl Fn(&str) -
         if fact(&text) {
             return;
         }
-        assert!(patience.elapsed() < Duration::from_secs(120), "{path}: {text}");
+        assert!(patience.elapsed() < PATIENCE, "{path}: {text}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use harness::evidence::Proof;
 use harness::host::{Host, count, pay, until_all_have_a_verdict};
 use harness::world::{Plan, Wanted, World};
-use harness::{Db, Pg, Role};
+use harness::{Db, PATIENCE, Pg, Role};
 use rail_simulators::Name;
 use railhost::embedded::{Options as ServerOptions, Server};
 use railhost::faults::{Guard, LEFT_OUT};
@@ -99,7 +99,7 @@ async fn fi_04_a_timeout_in_flight_is_resolved_the_same_way_each_time_and_pays_o
     for rail in 0..3 {
         world.owe(rail, &amounts).await;
     }
-    assert_eq!(world.converge(Duration::from_secs(60)).await, 0);
+    assert_eq!(world.converge(PATIENCE).await, 0);
     world.drain().await;
     let audit = world.audit().await;
     assert!(audit.is_clean() && audit.dispatched == 60, "{audit:#?}");
@@ -145,7 +145,7 @@ async fn fi_07_a_clock_that_jumps_changes_neither_order_nor_outcome() {
         world.move_clock(jump).await;
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    assert_eq!(world.converge(Duration::from_secs(60)).await, 0);
+    assert_eq!(world.converge(PATIENCE).await, 0);
     world.drain().await;
     let audit = world.audit().await;
     assert!(audit.is_clean() && audit.dispatched == 90, "{audit:#?}");

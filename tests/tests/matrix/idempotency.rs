@@ -1,10 +1,9 @@
 use std::collections::HashSet;
-use std::time::Duration;
 
 use harness::evidence::Proof;
 use harness::host::{Host, count, enqueue, pay, until_all_have_a_verdict};
 use harness::world::{Plan, Wanted, World};
-use harness::{Db, Pg};
+use harness::{Db, PATIENCE, Pg};
 use rail_simulators::Name;
 use railhost::outbox::enqueue::Ingest;
 use railhost::relayer::Options;
@@ -88,7 +87,7 @@ async fn id_05_after_a_crash_a_replay_goes_on_safely() {
     world.move_clock(20).await;
     world.heal().await;
     world.submit_again(20).await;
-    assert_eq!(world.converge(Duration::from_secs(60)).await, 0);
+    assert_eq!(world.converge(PATIENCE).await, 0);
     world.submit_again(20).await;
     world.drain().await;
     let audit = world.audit().await;

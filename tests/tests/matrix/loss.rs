@@ -8,7 +8,7 @@ use std::time::Duration;
 use harness::evidence::Proof;
 use harness::world::wire::{Far, Mode};
 use harness::world::{Plan, Wanted, World};
-use harness::{Db, Pg, Role};
+use harness::{Db, PATIENCE, Pg, Role};
 use rail_simulators::Name;
 use railhost::embedded::{self, Options as ServerOptions, Server};
 use serde_json::json;
@@ -87,7 +87,7 @@ async fn fi_07_a_full_disk_stops_everything_and_costs_nothing() {
         world.heal().await;
     }
     assert!(refused > 0, "the disk was never full");
-    assert_eq!(world.converge(Duration::from_secs(60)).await, 0);
+    assert_eq!(world.converge(PATIENCE).await, 0);
     world.drain().await;
     let audit = world.audit().await;
     assert!(audit.is_clean(), "{audit:#?}");
@@ -218,7 +218,7 @@ async fn dr_04_no_acknowledged_transition_is_lost_with_the_primary() {
     world.server = Some(standby);
     world.move_clock(20).await;
     world.heal().await;
-    assert_eq!(world.converge(Duration::from_secs(60)).await, 0);
+    assert_eq!(world.converge(PATIENCE).await, 0);
     world.drain().await;
     let audit = world.audit().await;
     assert!(audit.is_clean(), "{audit:#?}");

@@ -1,9 +1,7 @@
-use std::time::Duration;
-
 use harness::evidence::Proof;
 use harness::host::{Host, count, enqueue, number, pay, until_all_have_a_verdict};
 use harness::world::{Plan, Wanted, World};
-use harness::{Db, Pg};
+use harness::{Db, PATIENCE, Pg};
 use rail_simulators::Name;
 use railhost::relayer::Options;
 use serde_json::json;
@@ -18,7 +16,7 @@ async fn rt_01_a_storm_of_retries_breaks_no_invariant() {
     for rail in 0..3 {
         world.owe(rail, &vec!["5.00".to_owned(); 100]).await;
     }
-    assert_eq!(world.converge(Duration::from_secs(120)).await, 0);
+    assert_eq!(world.converge(PATIENCE).await, 0);
     world.drain().await;
     let audit = world.audit().await;
     assert!(audit.is_clean(), "{audit:#?}");
@@ -53,7 +51,7 @@ async fn rt_03_a_partial_success_that_is_retried_posts_once() {
     for rail in 0..3 {
         world.owe(rail, &vec!["5.00".to_owned(); 10]).await;
     }
-    assert_eq!(world.converge(Duration::from_secs(60)).await, 0);
+    assert_eq!(world.converge(PATIENCE).await, 0);
     world.drain().await;
     let audit = world.audit().await;
     assert!(audit.is_clean() && audit.dispatched + audit.unresolved == 30, "{audit:#?}");

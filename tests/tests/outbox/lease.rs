@@ -145,6 +145,16 @@ on_each_postgres! {
         assert_eq!(hands.count("payment_outbox_attempts").await, 0);
         let again = hands.claim_one().await;
         assert_eq!((again.outbox_id, again.attempt_count), (lost.outbox_id, 0));
+        let late = format!(
+            "select symphony.record_late_answer('{}', '{}', '{WORKER}', 'RETRYABLE', null, null, 'OUTCOME_UNKNOWN', null, null)",
+            again.outbox_id, again.lease_token
+        );
+        run(&mut hands.executor, &late).await;
+        assert_eq!(
+            column::<Uuid>(&mut hands.executor, &back(WORKER)).await,
+            Vec::<Uuid>::new(),
+            "a lease of which an answer was kept was given to a rail"
+        );
         hands.complete(&known, &Answer::new("DISPATCHED")).await.expect("it is still held");
         let nothing_said = format!("select symphony.hand_back_unknown_leases('{WORKER}', null)");
         assert_eq!(refusal(try_run(&mut hands.executor, &nothing_said).await), "22023");

@@ -14,13 +14,13 @@ use harness::host::{
 };
 use harness::sql::run;
 use harness::tool::tool;
-use harness::{Db, Pg, Role, on_each_postgres, railhost_path};
+use harness::{Db, PATIENCE, Pg, Role, on_each_postgres, railhost_path};
 use railhost::embedded::{self, Server};
 use railhost::faults::{CRASH_AT, CrashPoint};
 use railhost::outbox::enqueue::{Ingest, NewPayment};
 use railhost::outbox::lease::Executor;
 use railhost::outbox::operate::{Operator, RailFacts, Reason};
-use railhost::outbox::{Database, Role as Login};
+use railhost::outbox::{Database, Role as Login, ready};
 use railhost::rail::{self, Sandbox};
 use railhost::relayer::Options;
 use rustix::process::Signal;
@@ -212,7 +212,7 @@ async fn what_a_frozen_host_heard_is_kept_when_it_wakes_up_too_late() {
         let patience = Instant::now();
         while count(&db, "payment_outbox_pending where claimed_by is not null").await > 0 {
             watcher.repair(100).await.expect("repaired");
-            assert!(patience.elapsed() < Duration::from_secs(60), "a lease does not end");
+            assert!(patience.elapsed() < PATIENCE, "a lease does not end");
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
         host.send(Signal::CONT);
@@ -282,7 +282,7 @@ async fn a_host_survives_its_database_loses_nothing_and_does_not_shout() {
         let back = Instant::now();
         let before = count(&db, "payment_outbox_attempts").await;
         until(&db, "payment_outbox_attempts", |rows| rows > before).await;
-        assert!(back.elapsed() < Duration::from_secs(15), "dispatch resumed after {:?}", back.elapsed());
+        assert!(back.elapsed() < PATIENCE, "dispatch resumed after {:?}", back.elapsed());
     }
     until_all_have_a_verdict(&db).await;
     assert_eq!(count(&db, "payment_outbox_attempts where state = 'DISPATCHED'").await, 1_500);
@@ -374,7 +374,7 @@ impl Bouncer {
         let bouncer = Self { child, port, _folder: folder };
         let patience = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
-            assert!(patience.elapsed() < Duration::from_secs(20), "pgbouncer does not listen");
+            assert!(patience.elapsed() < PATIENCE, "pgbouncer does not listen");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         bouncer
@@ -415,6 +415,9 @@ on_each_postgres! {
         let ingest = Ingest::new(&database, 4);
         for batch in payments.chunks(50) {
             assert!(ingest.enqueue_batch(batch).await.expect("enqueued").iter().all(Result::is_ok));
+        }
+        for _ in 0..3 {
+            ready::verify(&database, &[]).await.expect("a host may start on it");
         }
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("mock.toml"), RAIL).expect("written");

@@ -12,7 +12,7 @@ use harness::host::{
 use harness::rail::Reply;
 use harness::sql::run;
 use harness::yard::{Yard, guest};
-use harness::{Db, Pg, Role};
+use harness::{Db, PATIENCE, Pg, Role};
 use railhost::outbox::enqueue::{Ingest, NewPayment};
 use railhost::outbox::operate::{Operator, Reason};
 use railhost::outbox::read::Reader;
@@ -162,7 +162,7 @@ async fn a_rail_on_hold_is_left_alone_then_tried_with_one_payment_and_opened_aga
     assert_eq!(alone, 1, "one payment of 300 ms tries before the others follow");
     let patience = Instant::now();
     while host.metric("rail_breaker_state{rail=\"mock\"}") != 0.0 {
-        assert!(patience.elapsed() < Duration::from_secs(20), "it is not shown to be closed");
+        assert!(patience.elapsed() < PATIENCE, "it is not shown to be closed");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     host.drain().await;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use harness::host::{HOUR, Host, configure, count, enqueue, pay, until, until_all_have_a_verdict};
 use harness::sql::run;
-use harness::{Role, on_each_postgres, railhost};
+use harness::{PATIENCE, Role, on_each_postgres, railhost};
 use railhost::observe::{self, Health, Metrics};
 use railhost::outbox::lease::Executor;
 use railhost::outbox::read::Reader;
@@ -66,7 +66,7 @@ on_each_postgres! {
         let mut owner = db.connect(Role::Superuser).await;
         let began = Instant::now();
         while count(&db, "relay_hosts where asleep").await == 1 {
-            assert!(began.elapsed() < Duration::from_secs(60), "it wants to hear every bell");
+            assert!(began.elapsed() < PATIENCE, "it wants to hear every bell");
             run(&mut owner, "select pg_notify('outbox_pending', n::text) from generate_series(1, 100) as n").await;
         }
         until(&db, "relay_hosts where asleep", |rows| rows == 1).await;

@@ -5,6 +5,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use harness::PATIENCE;
 use harness::forged;
 use harness::yard::{Yard, guest};
 use railhost::rail::artifact::Digest;
@@ -136,7 +137,7 @@ fn compilers(memory_mib: u32) -> usize {
 async fn until(what: &str, fact: impl Fn() -> bool) {
     let patience = Instant::now();
     while !fact() {
-        assert!(patience.elapsed() < Duration::from_secs(60), "{what}");
+        assert!(patience.elapsed() < PATIENCE, "{what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

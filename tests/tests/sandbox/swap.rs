@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use harness::PATIENCE;
 use harness::yard::{Yard, guest, instruction};
 use railhost::rail::artifact::Digest;
 use railhost::rail::{Answer, Heard, LoadOutcome, Reloaded, Rules, Task};
@@ -102,7 +103,7 @@ async fn a_changed_file_is_noticed_and_a_signal_too() {
     let speaks = async |component: &[u8]| {
         let patience = Instant::now();
         while rails.get("one").expect("it is there").current().digest != Digest::of(component) {
-            assert!(patience.elapsed() < Duration::from_secs(60), "the change was not noticed");
+            assert!(patience.elapsed() < PATIENCE, "the change was not noticed");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
