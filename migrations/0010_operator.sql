@@ -15,14 +15,31 @@ begin
 end
 $$;
 
+create function symphony.check_identifier(p_name text, p_value text, p_chars_max int) returns void
+  language plpgsql immutable
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+declare
+  v_problem text := symphony.identifier_problem(p_name, p_value);
+begin
+  if p_value is null or length(p_value) not between 1 and p_chars_max then
+    raise exception '% must have 1 to % characters', p_name, p_chars_max using errcode = '22023';
+  end if;
+  if v_problem is not null then
+    raise exception '%', v_problem using errcode = '22023';
+  end if;
+end
+$$;
+
+comment on function symphony.check_identifier(text, text, int) is
+  'The rule of enqueue, for whoever names a rail or a participant: a switch under a name that no payment can have would switch nothing.';
+
 create function symphony.set_rail_state(p_rail_type text, p_state text, p_by text, p_why text) returns void
   language plpgsql
   set search_path = pg_catalog, symphony, pg_temp
   as $$
 begin
-  if p_rail_type is null or length(p_rail_type) not between 1 and 64 then
-    raise exception 'rail_type must have 1 to 64 characters' using errcode = '22023';
-  end if;
+  perform symphony.check_identifier('rail_type', p_rail_type, 64);
   insert into symphony.rails as r (rail_type, state, changed_at)
   values (p_rail_type, p_state, symphony.clock())
   on conflict (rail_type) do update
@@ -54,9 +71,7 @@ create function symphony.configure_rail(
   set search_path = pg_catalog, symphony, pg_temp
   as $$
 begin
-  if p_rail_type is null or length(p_rail_type) not between 1 and 64 then
-    raise exception 'rail_type must have 1 to 64 characters' using errcode = '22023';
-  end if;
+  perform symphony.check_identifier('rail_type', p_rail_type, 64);
   if p_deduplicates is null or p_hand_over_marks is null or not (p_deduplicates or p_hand_over_marks)
      or p_sla_seconds <= 0 or p_rate_per_second <= 0 or p_burst <= 0
      or (p_rate_per_second is null) <> (p_burst is null) then
@@ -111,9 +126,7 @@ create function symphony.set_participant(
   set search_path = pg_catalog, symphony, pg_temp
   as $$
 begin
-  if p_participant_id is null or length(p_participant_id) not between 1 and 256 then
-    raise exception 'participant_id must have 1 to 256 characters' using errcode = '22023';
-  end if;
+  perform symphony.check_identifier('participant_id', p_participant_id, 256);
   -- A name that is misspelt must not look like one that was stopped.
   if p_unseen is not true
      and not exists (select 1 from symphony.participant_outbox_sequences where participant_id = p_participant_id)

@@ -310,6 +310,8 @@ create function symphony.sequence_gaps_between(p_participant_id text, p_from tim
   set jit = off
   as $$
 #variable_conflict use_column
+declare
+  v_reaches_now boolean := p_until > symphony.clock();
 begin
   if p_from is null or p_until is null or p_from >= p_until then
     raise exception 'a window begins before it ends, and both must be given' using errcode = '22023';
@@ -324,16 +326,30 @@ begin
     )
     select e.participant_id::text, n.before + 1, n.sequence_id - 1
       from edges e
+     -- What is missing across the border belongs to the window that comes after it, or no window would tell of it.
+     cross join lateral (select coalesce(max(r.sequence_id), 0) as number
+                           from symphony.payment_outbox_records r
+                          where r.participant_id = e.participant_id and r.sequence_id < e.low) last
      -- All numbers in between, whenever they were given: the clock may have gone back over the window's border.
-     cross join lateral (select r.sequence_id, lag(r.sequence_id) over (order by r.sequence_id) as before
+     cross join lateral (select r.sequence_id, lag(r.sequence_id, 1, last.number) over (order by r.sequence_id) as before
                            from symphony.payment_outbox_records r
                           where r.participant_id = e.participant_id and r.sequence_id between e.low and e.high) n
      where n.before < n.sequence_id - 1
+    union all
+    -- Behind the last payment of all only the counter knows of numbers, and not when it gave them.
+    select s.participant_id::text, coalesce(l.last, 0) + 1, s.next_sequence_id - 1
+      from symphony.participant_outbox_sequences s
+     cross join lateral (select max(r.sequence_id) as last
+                           from symphony.payment_outbox_records r
+                          where r.participant_id = s.participant_id) l
+     where v_reaches_now
+       and (p_participant_id is null or s.participant_id = p_participant_id)
+       and coalesce(l.last, 0) <> s.next_sequence_id - 1
      order by 1, 2;
 end
 $$;
 
 comment on function symphony.sequence_gaps_between(text, timestamptz, timestamptz) is
-  'The gaps among the payments accepted in a window, of one participant or (null) of all: numbers between the lowest and the highest of the window that lead to no payment.';
+  'The gaps of a window, of one participant or (null) of all: numbers that lead to no payment, between the last one before the window''s first payment and its last one, and, where the window reaches beyond now, up to the participant''s counter. Windows that follow each other leave no number out.';
 
 reset role;

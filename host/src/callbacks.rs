@@ -90,7 +90,7 @@ impl Desk {
         let (Some(found), Ok(outbox_id)) = (self.rails.get(rail), Uuid::parse_str(outbox_id)) else {
             return Hint::Forged;
         };
-        if !found.current().vouches(outbox_id, proof) {
+        if !found.vouches(outbox_id, proof) {
             return Hint::Forged;
         }
         match faults::sending(CrashPoint::HintSent, self.executor.hint(rail, outbox_id)).await {

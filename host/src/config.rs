@@ -6,13 +6,14 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use std::{env, fs};
+use std::{env, fs, io};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use thiserror::Error as ThisError;
 
+use railhost::outbox::enqueue::identifier_problem;
 use railhost::outbox::operate::RailFacts;
 use railhost::outbox::{Database, Role};
 use railhost::rail::LoadError;
@@ -28,6 +29,8 @@ pub(crate) enum Error {
         "no database is configured: set DATABASE_URL or database.url in {file}, or use --dev for a private PostgreSQL"
     )]
     NoDatabase { file: String },
+    #[error("{file}: the database was not looked at: what is said of it is wrong")]
+    WrongDatabase { file: String },
     #[error(transparent)]
     Rail(Box<LoadError>),
 }
@@ -112,6 +115,22 @@ impl Default for Retention {
     }
 }
 
+impl Retention {
+    fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if self.attempts_days < RETENTION_DAYS_MIN {
+            problems.push(format!(
+                "retention.attempts_days is {}, expected {RETENTION_DAYS_MIN} or more",
+                self.attempts_days
+            ));
+        }
+        if !(1..=120).contains(&self.months_ahead) {
+            problems.push(format!("retention.months_ahead is {}, expected 1 to 120", self.months_ahead));
+        }
+        problems
+    }
+}
+
 /// Where adapters run.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -172,14 +191,18 @@ impl Relayer {
         }
     }
 
-    fn problem(&self) -> Option<String> {
+    fn problems(&self) -> Vec<String> {
         let bounds = [
             ("connections", self.connections, 3..=1000),
             ("poll_ms", self.poll_ms, 250..=1_000),
             ("drain_seconds", self.drain_seconds, 1..=3600),
         ];
-        let (name, value, range) = bounds.into_iter().find(|(_, value, range)| !range.contains(value))?;
-        Some(format!("relayer.{name} is {value}, expected {} to {}", range.start(), range.end()))
+        let wrong = bounds.into_iter().filter(|(_, value, range)| !range.contains(value));
+        wrong
+            .map(|(name, value, range)| {
+                format!("relayer.{name} is {value}, expected {} to {}", range.start(), range.end())
+            })
+            .collect()
     }
 }
 
@@ -191,11 +214,20 @@ pub(crate) struct Callbacks {
     pub listen: Option<SocketAddr>,
 }
 
+/// What the configuration says of the database.
+#[derive(Debug)]
+enum Configured {
+    Nothing,
+    /// It is told among the problems. What is left of it is not looked at: it need not be what was meant.
+    Wrongly,
+    So(Box<Database>),
+}
+
 /// Everything that was configured, checked.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub file: PathBuf,
-    database: Option<Database>,
+    database: Configured,
     pub embedded: Embedded,
     pub retention: Retention,
     pub adapters: Adapters,
@@ -207,6 +239,8 @@ pub(crate) struct Config {
     pub rails: BTreeMap<String, Definition>,
     /// Refuses what is good for development only.
     pub production: bool,
+    /// Everything that is wrong, for `check`; every other command is refused at the first of them.
+    pub problems: Vec<Error>,
 }
 
 const RETENTION_DAYS_MIN: i32 = 7;
@@ -214,35 +248,36 @@ const RETENTION_DAYS_MIN: i32 = 7;
 impl Config {
     /// Reads the file and the folder `rails` beside it. A file that was not asked for by name may be absent.
     pub(crate) fn load(file: &Path, asked_for: bool) -> Result<Self, Error> {
+        let mut config = Self::gather(file, asked_for)?;
+        match config.problems.is_empty() {
+            true => Ok(config),
+            false => Err(config.problems.swap_remove(0)),
+        }
+    }
+
+    /// The same for somebody who wants to know all that is wrong. Only a file that cannot be read at all is an error.
+    pub(crate) fn gather(file: &Path, asked_for: bool) -> Result<Self, Error> {
         let parsed: File = if asked_for || file.exists() { parse(file)? } else { File::default() };
-        let invalid = |problem: String| Error::Invalid { file: file.display().to_string(), problem };
-        if parsed.retention.attempts_days < RETENTION_DAYS_MIN {
-            return Err(invalid(format!(
-                "retention.attempts_days is {}, expected {RETENTION_DAYS_MIN} or more",
-                parsed.retention.attempts_days
-            )));
-        }
-        if let Some(problem) = parsed.relayer.problem() {
-            return Err(invalid(problem));
-        }
-        if !(1..=120).contains(&parsed.retention.months_ahead) {
-            return Err(invalid(format!(
-                "retention.months_ahead is {}, expected 1 to 120",
-                parsed.retention.months_ahead
-            )));
-        }
-        let database = parsed.database.build(parsed.production).map_err(invalid)?;
+        let mut wrong = parsed.retention.problems();
+        wrong.extend(parsed.relayer.problems());
+        let database = match parsed.database.build(parsed.production) {
+            Ok(None) => Configured::Nothing,
+            Ok(Some(database)) => Configured::So(Box::new(database)),
+            Err(problems) => {
+                wrong.extend(problems);
+                Configured::Wrongly
+            }
+        };
         let folder = file
             .parent()
             .unwrap_or(Path::new(""))
             .join(parsed.rails.as_deref().unwrap_or(Path::new("rails")));
         if parsed.rails.is_some() && !folder.is_dir() {
-            return Err(invalid(format!("rails is {}, expected a folder", folder.display())));
+            wrong.push(format!("rails is {}, expected a folder", folder.display()));
         }
-        let rails = load_rails(&folder, parsed.production)?;
-        if let Some(problem) = parsed.adapters.problem(&rails) {
-            return Err(invalid(problem));
-        }
+        let (rails, of_rails) = load_rails(&folder, parsed.production);
+        wrong.extend(parsed.adapters.problem(&rails));
+        let in_file = |problem| Error::Invalid { file: file.display().to_string(), problem };
         Ok(Self {
             file: file.to_owned(),
             database,
@@ -254,6 +289,7 @@ impl Config {
             rails,
             rails_folder: folder,
             production: parsed.production,
+            problems: wrong.into_iter().map(in_file).chain(of_rails).collect(),
         })
     }
 
@@ -270,62 +306,68 @@ impl Config {
     }
 
     pub(crate) fn database(&self) -> Result<Database, Error> {
-        self.database.clone().ok_or_else(|| Error::NoDatabase { file: self.file.display().to_string() })
+        let file = || self.file.display().to_string();
+        match &self.database {
+            Configured::So(database) => Ok(Database::clone(database)),
+            Configured::Nothing => Err(Error::NoDatabase { file: file() }),
+            Configured::Wrongly => Err(Error::WrongDatabase { file: file() }),
+        }
     }
 }
 
 impl DatabaseSection {
-    fn build(self, production: bool) -> Result<Option<Database>, String> {
+    /// All that is wrong with it, where anything is.
+    fn build(self, production: bool) -> Result<Option<Database>, Vec<String>> {
+        let mut wrong = Vec::new();
         let url = match env::var("DATABASE_URL") {
-            Ok(url) => Some(("DATABASE_URL", url)),
-            Err(_) => self
-                .url
-                .map(|secret| secret.read("database.url", production))
-                .transpose()?
-                .map(|url| ("database.url", url)),
+            Ok(url) => Some(options("DATABASE_URL", &url, production)),
+            Err(_) => self.url.map(|secret| secret.options("database.url", production)),
         };
-        let mut database = match &url {
-            Some((key, url)) => Database::new(options(key, url, production)?),
-            None if self.logins.is_empty() => return Ok(None),
-            None if self.logins.len() < LOGINS => {
-                return Err(
-                    "database.url is missing, expected it, or database.logins for ingest, executor, operator and readonly: each command then has its login"
-                        .to_owned(),
-                );
-            }
-            None => Database::without_owner(),
-        };
+        let (has_url, has_all_logins) = (url.is_some(), self.logins.len() == LOGINS);
+        let owner = url.and_then(|url| or_told(url, &mut wrong));
+        if !has_url && self.logins.is_empty() {
+            return Ok(None);
+        }
+        if !has_url && !has_all_logins {
+            wrong.push("database.url is missing, expected it, or database.logins for ingest, executor, operator and readonly: each command then has its login".to_owned());
+        }
+        let mut database = owner.map_or_else(Database::without_owner, Database::new);
         if self.pooler {
-            if self.logins.len() < LOGINS {
-                return Err(
-                    "database.pooler is true, expected database.logins for ingest, executor, operator and readonly: a pooler passes no role on"
-                        .to_owned(),
-                );
+            if !has_all_logins {
+                wrong.push("database.pooler is true, expected database.logins for ingest, executor, operator and readonly: a pooler passes no role on".to_owned());
             }
-            let key = "database.listener";
-            let listener = self
-                .listener
-                .map(|secret| options(key, &secret.read(key, production)?, production))
-                .transpose()?;
-            if listener.is_none() && url.is_none() {
-                return Err(
-                    "database.pooler is true, expected database.listener, the executor's login past the pooler: a doorbell cannot ring through it"
-                        .to_owned(),
-                );
+            if self.listener.is_none() && !has_url {
+                wrong.push("database.pooler is true, expected database.listener, the executor's login past the pooler: a doorbell cannot ring through it".to_owned());
             }
-            database = database.behind_pooler(listener);
+            let listener = self.listener.map(|secret| secret.options("database.listener", production));
+            database = database.behind_pooler(listener.and_then(|listener| or_told(listener, &mut wrong)));
         }
         for (name, secret) in self.logins {
-            let role = match name {
-                LoginName::Ingest => Role::Ingest,
-                LoginName::Executor => Role::Executor,
-                LoginName::Operator => Role::Operator,
-                LoginName::Readonly => Role::Readonly,
-            };
-            let key = role.key();
-            database = database.with_login(role, options(key, &secret.read(key, production)?, production)?);
+            let role = name.role();
+            if let Some(login) = or_told(secret.options(role.key(), production), &mut wrong) {
+                database = database.with_login(role, login);
+            }
         }
-        Ok(Some(database))
+        match wrong.is_empty() {
+            true => Ok(Some(database)),
+            false => Err(wrong),
+        }
+    }
+}
+
+/// Goes on without what is wrong, and keeps it to be told.
+fn or_told<T>(read: Result<T, String>, wrong: &mut Vec<String>) -> Option<T> {
+    read.map_err(|problem| wrong.push(problem)).ok()
+}
+
+impl LoginName {
+    fn role(self) -> Role {
+        match self {
+            Self::Ingest => Role::Ingest,
+            Self::Executor => Role::Executor,
+            Self::Operator => Role::Operator,
+            Self::Readonly => Role::Readonly,
+        }
     }
 }
 
@@ -359,6 +401,11 @@ fn ssl_mode(mode: PgSslMode) -> &'static str {
 }
 
 impl Secret {
+    /// Where it is the URL of a database.
+    fn options(self, key: &str, production: bool) -> Result<PgConnectOptions, String> {
+        options(key, &self.read(key, production)?, production)
+    }
+
     fn read(self, key: &str, production: bool) -> Result<String, String> {
         match self {
             Self::Plain(value) => Ok(value),
@@ -380,26 +427,49 @@ impl Secret {
     }
 }
 
-/// All rails' files, each in itself sound.
-fn load_rails(folder: &Path, production: bool) -> Result<BTreeMap<String, Definition>, Error> {
+/// All rails' files that are sound in themselves, and what is wrong with them and with the others.
+fn load_rails(folder: &Path, production: bool) -> (BTreeMap<String, Definition>, Vec<Error>) {
+    let (mut rails, mut problems) = (BTreeMap::new(), Vec::new());
     let invalid = |file: &Path, problem: String| Error::Invalid { file: file.display().to_string(), problem };
-    let mut rails = BTreeMap::new();
-    if !folder.is_dir() {
-        return Ok(rails);
-    }
-    let entries = fs::read_dir(folder).map_err(|error| invalid(folder, error.to_string()))?;
-    for entry in entries {
-        let file = entry.map_err(|error| invalid(folder, error.to_string()))?.path();
-        if file.extension().is_none_or(|extension| extension != "toml") {
+    let files = match rail_files(folder) {
+        Ok(files) => files,
+        Err(error) => return (rails, vec![invalid(folder, error.to_string())]),
+    };
+    for file in files {
+        let definition = match Definition::load(&file) {
+            Ok(definition) => definition,
+            Err(error) => {
+                problems.push(Error::Rail(Box::new(error)));
+                continue;
+            }
+        };
+        // No payment could name it: enqueue refuses such a name.
+        if let Some(problem) = identifier_problem(&definition.name) {
+            problems.push(invalid(&file, format!("the file's name is the rail's, which {problem}")));
             continue;
         }
-        let definition = Definition::load(&file).map_err(|error| Error::Rail(Box::new(error)))?;
         if production && let Some(problem) = definition.refused_in_production() {
-            return Err(invalid(&file, problem));
+            problems.push(invalid(&file, problem));
         }
         rails.insert(definition.name.clone(), definition);
     }
-    Ok(rails)
+    (rails, problems)
+}
+
+/// In the order of their names, so that the same is told each time.
+fn rail_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let file = entry?.path();
+        if file.extension().is_some_and(|extension| extension == "toml") {
+            files.push(file);
+        }
+    }
+    files.sort();
+    Ok(files)
 }
 
 fn parse<T: DeserializeOwned>(file: &Path) -> Result<T, Error> {

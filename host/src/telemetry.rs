@@ -38,6 +38,9 @@ pub(crate) enum LogFormat {
 const FILTER: &str = "RAILHOST_LOG";
 /// The variables by which OpenTelemetry names a collector; any of them turns the export on.
 const COLLECTOR: [&str; 2] = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
+/// By which the collector knows us.
+const CLIENT_CERTIFICATE: &str = "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE";
+const CLIENT_KEY: &str = "OTEL_EXPORTER_OTLP_CLIENT_KEY";
 
 #[derive(Debug)]
 pub(crate) struct Telemetry(Option<SdkTracerProvider>);
@@ -190,14 +193,32 @@ where
 }
 
 /// The collector that the environment names.
-pub(crate) fn collector() -> Option<String> {
+fn collector() -> Option<String> {
     COLLECTOR.iter().rev().find_map(|name| env::var(name).ok().filter(|value| !value.is_empty()))
+}
+
+/// What payments are about does not travel in the clear where money is real.
+pub(crate) fn check_collector(production: bool) -> Result<(), BadArgument> {
+    judge_collector(production, collector().as_deref())
+}
+
+fn judge_collector(production: bool, collector: Option<&str>) -> Result<(), BadArgument> {
+    match collector {
+        Some(plain) if production && !is_encrypted(plain) => {
+            Err(BadArgument::new(format!("the collector is {plain}, expected https: production is true")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_encrypted(collector: &str) -> bool {
+    collector.starts_with("https:")
 }
 
 fn exporter() -> anyhow::Result<Option<SdkTracerProvider>> {
     let Some(collector) = collector() else { return Ok(None) };
     let mut exporter = SpanExporter::builder().with_tonic();
-    if collector.starts_with("https:") {
+    if is_encrypted(&collector) {
         exporter = exporter.with_tls_config(tls()?);
     }
     let exporter = exporter
@@ -217,11 +238,21 @@ fn tls() -> anyhow::Result<ClientTlsConfig> {
         Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
         None => ClientTlsConfig::new().with_enabled_roots(),
     };
-    let identity = (file("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE")?, file("OTEL_EXPORTER_OTLP_CLIENT_KEY")?);
-    if let (Some(certificate), Some(key)) = identity {
-        tls = tls.identity(Identity::from_pem(certificate, key));
+    if let Some(identity) = identity(file(CLIENT_CERTIFICATE)?, file(CLIENT_KEY)?)? {
+        tls = tls.identity(identity);
     }
     Ok(tls)
+}
+
+/// Half of it would be left out silently, and the collector would turn us away without saying why.
+fn identity(certificate: Option<Vec<u8>>, key: Option<Vec<u8>>) -> Result<Option<Identity>, BadArgument> {
+    match (certificate, key) {
+        (Some(certificate), Some(key)) => Ok(Some(Identity::from_pem(certificate, key))),
+        (None, None) => Ok(None),
+        _ => Err(BadArgument::new(format!(
+            "only one of {CLIENT_CERTIFICATE} and {CLIENT_KEY} is set, expected both or none"
+        ))),
+    }
 }
 
 #[cfg(test)]
@@ -250,7 +281,16 @@ mod tests {
 
     const ROUNDS: usize = 1_000;
 
-    /// Two targets, five levels, and whoever asks whether a line would be told without telling it.
+    /// Each line has a place of its own in the program, and so is asked about by itself.
+    macro_rules! say {
+        ($level:ident) => {{
+            $level!(target: "railhost::relayer", "a line");
+            $level!(target: "railhost::rail::watch", "a line");
+            $level!(target: "sqlx::query", "a line");
+        }};
+    }
+
+    /// Three targets, five levels, and whoever asks whether a line would be told without telling it.
     fn say_everything() {
         for _ in 0..ROUNDS {
             let _inside = tracing::info_span!("payment").entered();
@@ -264,20 +304,12 @@ mod tests {
                 };
                 std::hint::black_box(asked);
                 match level {
-                    Level::ERROR => {
-                        (error!(target: "railhost::relayer", "e"), error!(target: "sqlx::query", "e"))
-                    }
-                    Level::WARN => {
-                        (warn!(target: "railhost::relayer", "w"), warn!(target: "sqlx::query", "w"))
-                    }
-                    Level::INFO => {
-                        (info!(target: "railhost::relayer", "i"), info!(target: "sqlx::query", "i"))
-                    }
-                    Level::DEBUG => {
-                        (debug!(target: "railhost::relayer", "d"), debug!(target: "sqlx::query", "d"))
-                    }
-                    _ => (trace!(target: "railhost::relayer", "t"), trace!(target: "sqlx::query", "t")),
-                };
+                    Level::ERROR => say!(error),
+                    Level::WARN => say!(warn),
+                    Level::INFO => say!(info),
+                    Level::DEBUG => say!(debug),
+                    _ => say!(trace),
+                }
             }
         }
     }
@@ -287,16 +319,17 @@ mod tests {
         let provider = SdkTracerProvider::builder().build();
         for (filter, lines_per_round) in [
             ("off", 0),
-            ("error", 2),
-            ("warn", 4),
-            ("info", 6),
-            ("debug", 8),
-            ("trace", 10),
-            ("info,sqlx=warn", 5),
-            ("warn,railhost::relayer=debug", 6),
-            ("railhost=trace", 5),
-            ("railhost=trace,sqlx=debug", 9),
-            ("error,sqlx=off", 1),
+            ("error", 3),
+            ("warn", 6),
+            ("info", 9),
+            ("debug", 12),
+            ("trace", 15),
+            ("info,sqlx=warn", 8),
+            ("info,sqlx=warn,railhost::rail=debug", 9),
+            ("warn,railhost::relayer=debug", 8),
+            ("railhost=trace", 10),
+            ("railhost=trace,sqlx=debug", 14),
+            ("error,sqlx=off", 2),
         ] {
             for exported in [None, Some(&provider)] {
                 let written = Written::default();
@@ -322,5 +355,27 @@ mod tests {
     fn a_filter_that_cannot_be_read_says_what_is_wanted() {
         let problem = format!("{:#}", read("railhost=loud").expect_err("no level"));
         assert!(problem.contains("RAILHOST_LOG") && problem.contains("TARGET=LEVEL"), "{problem}");
+    }
+
+    #[test]
+    fn production_takes_no_collector_in_the_clear() {
+        for plain in ["http://collector:4317", "collector:4317", "HTTP://collector"] {
+            let refused = judge_collector(true, Some(plain)).expect_err("it is not encrypted").to_string();
+            assert!(refused.contains(plain) && refused.contains("expected https"), "{refused}");
+            judge_collector(false, Some(plain)).expect("a host for development takes it");
+        }
+        judge_collector(true, Some("https://collector:4317")).expect("it is encrypted");
+        judge_collector(true, None).expect("nothing travels");
+    }
+
+    #[test]
+    fn a_client_certificate_without_its_key_is_refused_by_both_names() {
+        let pem = || Some(b"pem".to_vec());
+        for (certificate, key) in [(pem(), None), (None, pem())] {
+            let refused = identity(certificate, key).expect_err("half of it").to_string();
+            assert!(refused.contains(CLIENT_CERTIFICATE) && refused.contains(CLIENT_KEY), "{refused}");
+        }
+        assert!(identity(pem(), pem()).is_ok_and(|both| both.is_some()));
+        assert!(identity(None, None).is_ok_and(|none| none.is_none()));
     }
 }

@@ -1,6 +1,7 @@
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use chrono::{DateTime, Utc};
 use railhost::outbox::Database;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection};
@@ -117,6 +118,22 @@ impl Db {
         .execute(&mut connection)
         .await
         .expect("the clock can be moved");
+    }
+
+    /// Has the outbox's clock stand still at a moment, for every session from now on: what is counted in seconds then does not
+    /// depend on how long a test takes.
+    pub async fn hold_clock(&self, at: DateTime<Utc>) {
+        let mut connection = self.connect(Role::Superuser).await;
+        for (function, volatility) in [("clock", "volatile"), ("statement_clock", "stable")] {
+            sqlx::query(AssertSqlSafe(format!(
+                "create or replace function symphony.{function}() returns timestamptz
+                   language sql {volatility} parallel safe as $$ select timestamptz '{}' $$",
+                at.to_rfc3339()
+            )))
+            .execute(&mut connection)
+            .await
+            .expect("the clock can be held");
+        }
     }
 }
 

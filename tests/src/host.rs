@@ -1,11 +1,9 @@
 //! Hosts at work on a test's database: in this process, or as the real binary in one of its own.
 
 use std::fs;
-use std::io::Read;
 use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use railhost::faults::{self, Guard, LEFT_OUT};
@@ -25,16 +23,16 @@ use crate::port::Port;
 use crate::server::scratch;
 use crate::{Db, PATIENCE, Role, railhost, railhost_path};
 
-/// A mock rail with short deadlines, and what it answers by amount.
+/// A mock rail, and what it answers by amount. Its calls and leases last longer than any machine takes for one of these answers.
 pub const RAIL: &str = r#"
 kind = "mock"
 component = "builtin:mock"
 idempotent = true
 hand_over_marks = false
-timeouts = { call_ms = 1000 }
+timeouts = { call_ms = 20000 }
 
 [pace]
-lease_seconds = 9
+lease_seconds = 45
 retry = { base_ms = 10, factor = 1, cap_ms = 10 }
 query = { base_ms = 10, factor = 1, cap_ms = 10 }
 reconcile_seconds = 0
@@ -62,6 +60,17 @@ amount *.80: delay 800 settled
 otherwise: settled
 """
 "#;
+
+/// The same with calls and leases that end within a test. For tests of their ends alone: on a busy machine they end early.
+pub fn short() -> String {
+    let rail =
+        RAIL.replace("call_ms = 20000", "call_ms = 1000").replace("lease_seconds = 45", "lease_seconds = 9");
+    assert!(rail.contains("call_ms = 1000") && rail.contains("lease_seconds = 9"), "{rail}");
+    rail
+}
+
+/// Where a host says it.
+const SAID: &str = "said.txt";
 
 pub const HOUR: Duration = Duration::from_secs(3600);
 
@@ -93,9 +102,11 @@ impl Host {
 
     /// With the rails of a folder.
     ///
-    /// All places of a rail are taken from the start, or no test could look at many payments at a time.
+    /// All places of a rail are taken from the start, or no test could look at many payments at a time. What is in flight may take
+    /// as long as any fact when it is told to stop.
     pub async fn over(database: Database, sandbox: Arc<Sandbox>, folder: &Path, options: Options) -> Self {
         faults::leave_out(Guard::BeginsWithOne);
+        let options = Options { drain: options.drain.max(PATIENCE), ..options };
         let (events, _) = mpsc::unbounded_channel();
         let rails = Rails::load(&sandbox, folder, Rules::default(), events).await.expect("they load");
         let rails = Arc::new(rails);
@@ -136,8 +147,7 @@ impl Host {
 pub struct Process {
     child: Child,
     pages: Option<Port>,
-    heard: Option<thread::JoinHandle<String>>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 /// A test that fails leaves no host behind.
@@ -154,36 +164,37 @@ impl Process {
     }
 
     /// With its own rail, further configuration and environment. What it says is kept where RAILHOST_LOG is set. All places of
-    /// its rail are taken from the start, unless the environment says what is left out.
+    /// its rail are taken from the start, unless the environment says what is left out. It may drain for as long as any fact takes,
+    /// unless the configuration speaks of the relayer.
     pub fn with(db: &Db, rail: &str, config: &str, environment: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir_all(folder.path().join("config/rails")).expect("a folder");
         fs::write(folder.path().join("config/rails/mock.toml"), rail).expect("written");
+        let config = match config.contains("[relayer]") {
+            true => config.to_owned(),
+            false => format!("{config}\n[relayer]\n{}", drains_patiently()),
+        };
         fs::write(folder.path().join("config/development.toml"), config).expect("written");
         let heard = environment.iter().any(|(name, _)| *name == "RAILHOST_LOG");
-        let mut child = railhost()
+        let child = railhost()
             .current_dir(folder.path())
             .env("DATABASE_URL", db.url())
             .env(LEFT_OUT, format!("{:?}", Guard::BeginsWithOne))
             .envs(environment.iter().copied())
             .arg("serve")
-            .stderr(if heard { Stdio::piped() } else { Stdio::inherit() })
+            .stderr(match heard {
+                true => fs::File::create(folder.path().join(SAID)).expect("a file").into(),
+                false => Stdio::inherit(),
+            })
             .spawn()
             .expect("railhost runs");
-        let heard = child.stderr.take().map(|mut errors| {
-            thread::spawn(move || {
-                let mut said = String::new();
-                errors.read_to_string(&mut said).expect("text");
-                said
-            })
-        });
-        Self { child, pages: None, heard, _folder: folder }
+        Self { child, pages: None, folder }
     }
 
     /// With its own rail, and with pages.
     pub fn serving(db: &Db, rail: &str) -> Self {
         let pages = Port::reserve();
-        let config = format!("[relayer]\nlisten = \"127.0.0.1:{}\"\n", pages.number);
+        let config = format!("[relayer]\nlisten = \"127.0.0.1:{}\"\n{}", pages.number, drains_patiently());
         let mut process = Self::with(db, rail, &config, &[]);
         process.pages = Some(pages);
         process
@@ -207,11 +218,30 @@ impl Process {
         self.child.wait().expect("reaped").code()
     }
 
+    /// What it said so far.
+    pub fn said(&self) -> String {
+        fs::read_to_string(self.folder.path().join(SAID)).expect("it is kept")
+    }
+
+    /// Waits until it says so, and not for ever.
+    pub async fn until_it_says(&self, words: &str) {
+        let patience = Instant::now();
+        while !self.said().contains(words) {
+            assert!(patience.elapsed() < PATIENCE, "it says\n{}", self.said());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// Waits until it ends, and answers with what it said.
     pub fn wait_and_hear(mut self) -> (ExitStatus, String) {
         let status = self.child.wait().expect("reaped");
-        (status, self.heard.take().expect("it is kept").join().expect("heard"))
+        (status, self.said())
     }
+}
+
+/// For the section of the relayer in a host's configuration.
+pub(crate) fn drains_patiently() -> String {
+    format!("drain_seconds = {}\n", PATIENCE.as_secs())
 }
 
 pub fn pay(amount: &str) -> Value {

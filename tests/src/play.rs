@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
 
 use rail_simulators::{Audit, Booked, Entry, Name, Options, Simulator};
 use railhost::callbacks;
@@ -21,21 +23,47 @@ use tokio::task::JoinHandle;
 use toml::{Table, Value as Toml};
 use uuid::Uuid;
 
-use crate::host::{Host, enqueue_as, until_all_have_a_verdict};
+use crate::host::{Host, count, enqueue_as, number};
 use crate::server::scratch;
-use crate::{Db, Pg, Role, railhost_path};
+use crate::sql::run;
+use crate::{Db, PATIENCE, Pg, Role, railhost_path};
 
-/// Pauses that a test can wait for; everything else is as the rail's file has it.
+/// Pauses that a test can wait for, and deadlines that a busy machine does not come to; everything else is as the rail's file has
+/// it.
 const QUICK: &str = r#"
-timeouts = { call_ms = 1000, first_byte_ms = 600, idle_ms = 600, connect_ms = 500 }
-pace = { lease_seconds = 9, concurrency = 64, reconcile_seconds = 0, visibility_seconds = 0, retry = { base_ms = 100, factor = 1, cap_ms = 100 }, query = { base_ms = 150, factor = 1, cap_ms = 150 }, breaker = { calls_min = 20, failed_percent = 100, open_ms = 100 } }
+timeouts = { call_ms = 20000, first_byte_ms = 15000, idle_ms = 15000, connect_ms = 15000 }
+pace = { lease_seconds = 45, concurrency = 64, reconcile_seconds = 0, visibility_seconds = 0, retry = { base_ms = 100, factor = 1, cap_ms = 100 }, query = { base_ms = 150, factor = 1, cap_ms = 150 }, breaker = { calls_min = 20, failed_percent = 100, open_ms = 100 } }
 "#;
+
+/// Payments that the rail does not know and that may have left less than a call's whole time ago: until that is over they are not
+/// sent again. None while a lease could not bear that the clock moves.
+const TOO_EARLY_TO_SEND: &str = "
+    select count(*)
+      from symphony.payment_outbox_pending p
+     where p.lease_token is null
+       and (select a.error_code
+              from symphony.payment_outbox_attempts a
+             where a.outbox_id = p.outbox_id
+             order by a.attempt_no desc
+             limit 1) = 'NOT_FOUND'
+       and (select max(a.completed_at)
+              from symphony.payment_outbox_attempts a
+             where a.outbox_id = p.outbox_id and a.error_code = 'OUTCOME_UNKNOWN')
+           > symphony.clock() - interval '21 seconds'
+       and not exists (select 1
+                         from symphony.payment_outbox_pending l
+                        where l.lease_token is not null
+                          and l.lease_expires_at < symphony.clock() + interval '35 seconds')";
+/// By which it is over: a second more than a call of these rails may last, and less than half of a lease.
+const QUIET_SECONDS: i64 = 21;
 
 pub struct Play {
     pub db: Db,
     pub simulator: Simulator,
     rail: Name,
     host: Host,
+    /// How far the outbox's clock is ahead.
+    ahead_seconds: AtomicI64,
     /// Where callbacks are taken, if they are.
     pub callbacks: Option<JoinHandle<std::convert::Infallible>>,
     _folder: TempDir,
@@ -117,7 +145,7 @@ impl Play {
                 .expect("a sandbox"),
         );
         let host = Host::over(db.database(), sandbox, folder.path(), relayer::Options::default()).await;
-        Self { db, simulator, rail, host, callbacks: None, _folder: folder }
+        Self { db, simulator, rail, host, ahead_seconds: AtomicI64::new(0), callbacks: None, _folder: folder }
     }
 
     /// Takes callbacks on a listener, as `serve` does.
@@ -138,6 +166,39 @@ impl Play {
         enqueue_as(&self.db, "i", self.rail.as_str(), payments).await;
     }
 
+    /// Waits for all verdicts. What may be sent again only after a call's whole time is not waited for: the clock moves on instead.
+    pub async fn until_all_have_a_verdict(&self) {
+        let patience = Instant::now();
+        loop {
+            let open = count(&self.db, "payment_outbox_pending").await;
+            if open == 0 {
+                return;
+            }
+            assert!(patience.elapsed() < PATIENCE, "{open} payments have no verdict");
+            if number(&self.db, TOO_EARLY_TO_SEND).await > 0 {
+                let ahead = self.ahead_seconds.fetch_add(QUIET_SECONDS, Ordering::Relaxed) + QUIET_SECONDS;
+                self.db.move_clock(&format!("{ahead} seconds")).await;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Has all that wait asked about now, and again, until each has its verdict. For rails that [`ask_nobody`].
+    pub async fn ask_until_all_have_a_verdict(&self) {
+        let (mut owner, patience) = (self.db.connect(Role::Superuser).await, Instant::now());
+        loop {
+            let open = count(&self.db, "payment_outbox_pending").await;
+            if open == 0 {
+                return;
+            }
+            assert!(patience.elapsed() < PATIENCE, "{open} payments have no verdict");
+            let due = "update symphony.payment_outbox_pending set next_attempt_at = symphony.clock() where lease_token is null";
+            run(&mut owner, due).await;
+            // Few enough questions that a payment does not run out of them.
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }
+
     /// Waits for all verdicts, drains, compares the books, and tells of each payment in the order of acceptance.
     pub async fn end(self) -> Vec<Ended> {
         self.end_with_entries().await.into_iter().map(|(ended, _)| ended).collect()
@@ -152,7 +213,7 @@ impl Play {
 
     /// How the payments ended, and how the books compare.
     pub async fn judged(self) -> (Vec<(Ended, Option<Entry>)>, Audit) {
-        until_all_have_a_verdict(&self.db).await;
+        self.until_all_have_a_verdict().await;
         self.host.drain().await;
         if let Some(callbacks) = &self.callbacks {
             callbacks.abort();
@@ -179,17 +240,34 @@ pub fn set(file: &mut Table, section: &str, key: &str, value: impl Into<Toml>) {
     section.as_table_mut().expect("a section").insert(key.to_owned(), value.into());
 }
 
+/// For scripts that leave a request without a reply and its connection open: each time a test waits this long.
+pub fn impatient(file: &mut Table) {
+    set(file, "timeouts", "first_byte_ms", 3_000_i64);
+}
+
+/// Nobody asks within a test, unless it says so.
+pub fn ask_nobody(file: &mut Table) {
+    let query = "base_ms = 600000\nfactor = 1.0\ncap_ms = 600000";
+    set(file, "pace", "query", query.parse::<Table>().expect("TOML"));
+}
+
 /// Every payment gets the timeline beside it. Answers how they ended, in the same order.
 pub async fn play(rail: Name, plans: &[String]) -> Vec<Ended> {
+    play_with(rail, plans, |_| {}).await
+}
+
+/// The same with changes to the rail's file.
+pub async fn play_with(rail: Name, plans: &[String], change: impl FnOnce(&mut Table)) -> Vec<Ended> {
     let amounts: Vec<_> = (1..=plans.len()).map(|n| format!("{n}.00")).collect();
     let rules: Vec<_> =
         amounts.iter().zip(plans).map(|(amount, plan)| format!("amount {amount}: {plan}")).collect();
-    let play = Play::start(rail, &rules.join("\n")).await;
+    let play = Play::with(Options::new(rail).script(&rules.join("\n")), change).await;
     play.pay(&amounts.iter().map(|amount| payment(rail, amount)).collect::<Vec<_>>()).await;
     play.end().await
 }
 
-/// The project's own file of a rail, with a simulator in the place of its default one, quick pauses and no rate to speak of.
+/// The project's own file of a rail, with a simulator in the place of its default one, quick pauses, patient deadlines and no rate
+/// to speak of.
 pub fn rail_file(rail: Name, base: &str, change: impl FnOnce(&mut Table)) -> String {
     let text = fs::read_to_string(rails_folder().join(format!("{rail}.toml"))).expect("a rail's file");
     let mut file: Table =

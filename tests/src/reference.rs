@@ -211,14 +211,19 @@ impl Outbox {
         true
     }
 
-    /// A claim whose answer never came: what was leased by that worker under other tokens, and not handed over, goes back.
+    /// A claim whose answer never came: what was leased by that worker under other tokens, and not handed over, goes back. A
+    /// lease under which something was heard was given to a rail.
     pub fn hand_back(&mut self, worker: &str, known: &[Uuid]) -> BTreeSet<Uuid> {
-        let lost = |row: &Pending| {
-            row.lease.as_ref().is_some_and(|lease| lease.worker == worker && !known.contains(&lease.token))
-                && row.own_mark().is_none()
+        let lost = |id: Uuid, row: &Pending| {
+            row.own_mark().is_none()
+                && row.lease.as_ref().is_some_and(|lease| {
+                    lease.worker == worker
+                        && !known.contains(&lease.token)
+                        && !self.late_answers.contains_key(&(id, lease.token))
+                })
         };
         let ids: BTreeSet<Uuid> =
-            self.pending.iter().filter(|(_, row)| lost(row)).map(|(id, _)| *id).collect();
+            self.pending.iter().filter(|(id, row)| lost(**id, row)).map(|(id, _)| *id).collect();
         for id in &ids {
             self.pending.entry(*id).and_modify(|row| row.lease = None);
         }

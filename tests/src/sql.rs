@@ -8,13 +8,11 @@ use serde_json::Value;
 use sqlx::{AssertSqlSafe, FromRow, PgConnection, PgExecutor, Postgres};
 use uuid::Uuid;
 
-use crate::{Db, Role, sqlstate};
+use crate::{Db, PATIENCE, Role, sqlstate};
 
 /// The worker in whose name [`Hands`] leases and completes.
 pub const WORKER: &str = "worker-1";
 pub const LEASE_SECONDS: f64 = 30.0;
-/// Far more than any wait needs; reaching it means failure.
-pub const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// A payment as it is handed in. `None` travels as SQL null.
 #[derive(Clone, Debug)]
@@ -173,7 +171,7 @@ pub async fn until_waiting(db: &Db, sessions: i64) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(WAIT_MAX, look).await.expect("the sessions come to wait for each other");
+    tokio::time::timeout(PATIENCE, look).await.expect("the sessions come to wait for each other");
 }
 
 pub async fn enqueue(executor: impl PgExecutor<'_>, request: &Request) -> Result<Accepted, sqlx::Error> {

@@ -1,7 +1,7 @@
 //! A harness that never failed is untested. Each of these leaves one guard out, and has to be caught by the audit within 200
 //! faults; the same scenario with the guard in place has to be clean.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use harness::PATIENCE;
 use harness::Role;
@@ -11,10 +11,13 @@ use harness::world::{Audit, Plan, Wanted, World};
 use rail_simulators::Name;
 use railhost::faults::{Guard, LEFT_OUT};
 use sqlx::AssertSqlSafe;
+use toml::Table;
 
 const FAULTS_MAX: u64 = 200;
 /// Longer than a lease.
-const LEASE_SECONDS: i64 = 20;
+const LEASE_SECONDS: i64 = 30;
+/// By which all payments of a scenario are under way at the same time, on a busy machine too.
+const SLOW: &str = "slow 4000";
 
 struct Scenario {
     world: World,
@@ -26,6 +29,17 @@ impl Scenario {
     async fn build(hosts: usize, wanted: Wanted, left_out: Option<Guard>) -> Self {
         let world = World::build(Plan { hosts, ..Plan::new(1, vec![wanted]) }).await;
         Self { world, left_out: left_out.map(|guard| format!("{guard:?}")), faults: 0 }
+    }
+
+    /// With a rail whose slow replies are waited for.
+    async fn patient(hosts: usize, wanted: Wanted, left_out: Option<Guard>) -> Self {
+        let scenario = Self::build(hosts, wanted, left_out).await;
+        scenario.world.change_rail(0, |file| {
+            let patient = "call_ms = 15000\nfirst_byte_ms = 12000\nidle_ms = 12000\nconnect_ms = 12000";
+            file["timeouts"] = patient.parse::<Table>().expect("TOML").into();
+            file["pace"].as_table_mut().expect("a pace").insert("lease_seconds".to_owned(), 25.into());
+        });
+        scenario
     }
 
     fn start(&mut self) {
@@ -89,15 +103,15 @@ async fn a_failed_question_taken_for_permission_to_send_again_is_caught() {
 
 /// A rail that cannot be asked; the database is away just when its answers have to be written.
 async fn unwritten_outcomes(left_out: Option<Guard>) -> Audit {
-    let wanted =
-        Wanted { forgetful: true, can_query: false, ..Wanted::new(Name::Bank, "otherwise: pay slow 400") };
-    let mut scenario = Scenario::build(1, wanted, left_out).await;
+    let script = format!("otherwise: pay {SLOW}");
+    let wanted = Wanted { forgetful: true, can_query: false, ..Wanted::new(Name::Bank, &script) };
+    let mut scenario = Scenario::patient(1, wanted, left_out).await;
     scenario.start();
     scenario.owe(20).await;
     scenario.world.until("payment_outbox_pending where handed_over_at is not null", |rows| rows == 20).await;
     scenario.world.hosts[0].wire.set(Mode::Refusing);
     scenario.faults += 1;
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    scenario.world.until_metric(0, "outcome_writes_failed_total", |failed| failed > 0.0).await;
     scenario.world.hosts[0].wire.set(Mode::Through);
     if scenario.left_out.is_some() {
         scenario.world.move_clock(LEASE_SECONDS).await;
@@ -115,9 +129,9 @@ async fn an_outcome_that_is_not_written_is_caught() {
 
 /// The same rail; the database refuses outcomes for a reason that does not pass by itself.
 async fn refused_outcomes(left_out: Option<Guard>) -> Audit {
-    let wanted =
-        Wanted { forgetful: true, can_query: false, ..Wanted::new(Name::Bank, "otherwise: pay slow 400") };
-    let mut scenario = Scenario::build(1, wanted, left_out).await;
+    let script = format!("otherwise: pay {SLOW}");
+    let wanted = Wanted { forgetful: true, can_query: false, ..Wanted::new(Name::Bank, &script) };
+    let mut scenario = Scenario::patient(1, wanted, left_out).await;
     scenario.start();
     scenario.owe(20).await;
     scenario.world.until("payment_outbox_pending where handed_over_at is not null", |rows| rows == 20).await;
@@ -160,8 +174,8 @@ async fn take_the_fence_away(world: &World) {
 
 /// A host stands still while the rail answers; another one takes over.
 async fn late_writers(fenced: bool) -> (Audit, World) {
-    let mut scenario =
-        Scenario::build(2, Wanted::new(Name::Mtn, "otherwise: pay slow 500; ask slow 400"), None).await;
+    let script = format!("otherwise: pay {SLOW}; ask {SLOW}");
+    let mut scenario = Scenario::patient(2, Wanted::new(Name::Mtn, &script), None).await;
     if !fenced {
         take_the_fence_away(&scenario.world).await;
     }
@@ -171,7 +185,9 @@ async fn late_writers(fenced: bool) -> (Audit, World) {
     scenario.world.until("payment_outbox_pending where claimed_by is not null", |rows| rows == 20).await;
     // The requests are under way.
     let rail = &scenario.world.rails[0].simulator;
+    let patience = Instant::now();
     while rail.counts().requests < 20 {
+        assert!(patience.elapsed() < PATIENCE, "they do not arrive");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     scenario.world.hosts[0].freeze();

@@ -1,7 +1,7 @@
 //! What is checked before a payment goes to the database, so that a wrong one uses up no key: the names, the money, and the
 //! rail's own rules as its adapter knows them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
@@ -10,10 +10,11 @@ use bytes::Bytes;
 use http::Request;
 use railhost::outbox::enqueue::NewPayment;
 use railhost::payment::{Instruction, Money, Origin, Violation};
-use railhost::rail::{Heard, Loaded, Sandbox, Script, Scripted, Task};
+use railhost::rail::{Attempt, Heard, Loaded, Rule, Sandbox, Script, Scripted, Task};
 use uuid::Uuid;
 
 use super::adapters;
+use super::print::complain;
 use super::session::Session;
 
 /// The checks, with the adapters that were needed so far.
@@ -29,6 +30,17 @@ pub(super) struct Acceptance<'a> {
 struct Adapters {
     sandbox: Arc<Sandbox>,
     by_rail: BTreeMap<String, Arc<Loaded>>,
+    /// What their gates kept from leaving and was told: once for a rail and a rule, however many payments are checked.
+    told: BTreeSet<(String, Rule)>,
+}
+
+/// What came of some checks.
+#[derive(Debug, Default)]
+struct Checked {
+    /// By the payment's place.
+    refused: Vec<(usize, String)>,
+    /// What adapters tried to send, though there is nothing to send: by rail and rule, and why it did not leave.
+    denied: BTreeMap<(String, Rule), String>,
 }
 
 /// A payment that may be accepted, and its money.
@@ -106,12 +118,13 @@ impl<'a> Acceptance<'a> {
             Some(adapters) => adapters,
             none => {
                 let sandbox = Arc::new(adapters::sandbox(&self.session.config)?);
-                none.insert(Adapters { sandbox, by_rail: BTreeMap::new() })
+                none.insert(Adapters { sandbox, by_rail: BTreeMap::new(), told: BTreeSet::new() })
             }
         };
         let mut work = Vec::with_capacity(asked.len());
         for (place, rail, instruction) in asked {
-            work.push((place, adapters.of(self.session, &rail).await?, instruction));
+            let adapter = adapters.of(self.session, &rail).await?;
+            work.push((place, rail, adapter, instruction));
         }
         // A task per processor: a check waits for nothing.
         let share = work.len().div_ceil(tasks);
@@ -120,18 +133,19 @@ impl<'a> Acceptance<'a> {
             let part = work.split_off(work.len().saturating_sub(share));
             let sandbox = adapters.sandbox.clone();
             running.spawn(async move {
-                let mut refused = Vec::new();
-                for (place, adapter, instruction) in part {
-                    if let Some(refusal) = ask(&sandbox, &adapter, instruction).await {
-                        refused.push((place, refusal));
-                    }
+                let mut checked = Checked::default();
+                for (place, rail, adapter, instruction) in part {
+                    let attempt = adapter.call(&sandbox, Task::Validate, instruction.clone(), None).await;
+                    checked.note(place, &rail, &instruction, attempt);
                 }
-                refused
+                checked
             });
         }
         let mut refused = Vec::new();
         while let Some(part) = running.join_next().await {
-            refused.extend(part.context("a check ended early")?);
+            let part = part.context("a check ended early")?;
+            refused.extend(part.refused);
+            adapters.warn_of(part.denied);
         }
         Ok(refused)
     }
@@ -151,15 +165,33 @@ impl Adapters {
         self.by_rail.insert(rail.to_owned(), loaded.clone());
         Ok(loaded)
     }
+
+    fn warn_of(&mut self, denied: BTreeMap<(String, Rule), String>) {
+        for ((rail, rule), why) in denied {
+            if self.told.insert((rail.clone(), rule)) {
+                complain(&format!(
+                    "railhost: warning: the adapter of {rail} tried to send while it checked a payment; kept from leaving by rule {}: {why}",
+                    rule.as_str()
+                ));
+            }
+        }
+    }
 }
 
-async fn ask(sandbox: &Sandbox, adapter: &Loaded, instruction: Arc<Instruction>) -> Option<String> {
-    let destination = instruction.destination.clone();
-    match adapter.call(sandbox, Task::Validate, instruction, None).await.heard {
-        Heard::Valid => None,
-        Heard::Invalid(violations) => Some(destination.masked_in(&told(&violations))),
-        Heard::Failed(error) => Some(format!("the rail's adapter failed at checking it: it {error}")),
-        Heard::Answer(_) => Some("the rail's adapter answered something else than was asked".to_owned()),
+impl Checked {
+    fn note(&mut self, place: usize, rail: &str, instruction: &Instruction, attempt: Attempt) {
+        let destination = &instruction.destination;
+        for denied in attempt.witness.denied {
+            let why = destination.masked_in(&denied.why);
+            self.denied.entry((rail.to_owned(), denied.rule)).or_insert(why);
+        }
+        let refusal = match attempt.heard {
+            Heard::Valid => return,
+            Heard::Invalid(violations) => destination.masked_in(&told(&violations)),
+            Heard::Failed(error) => format!("the rail's adapter failed at checking it: it {error}"),
+            Heard::Answer(_) => "the rail's adapter answered something else than was asked".to_owned(),
+        };
+        self.refused.push((place, refusal));
     }
 }
 

@@ -50,13 +50,16 @@ pub(super) const LIST: &str = "Examples:
   railhost list --rail mtn --review
   railhost list --participant acme --since 2026-05-01 --until 2026-06-01 --limit 1000000 --csv
 
-Payees are masked, here and everywhere.";
+Every month of the history is read, unless --since and --until say which. Payees are masked, here and everywhere.";
 
 pub(super) const FIND: &str = "Examples:
   railhost find inv-1
   railhost find 260971234567 --since 3d
   railhost find 12.50 --participant acme
-  railhost find 9f86d081-884c-4d65-9a2f-eaa0c55ad015        the key under which the rail knows it";
+  railhost find 9f86d081-884c-4d65-9a2f-eaa0c55ad015        the key under which the rail knows it
+
+Every month of the history is read, unless --since and --until say which. A payment whose month has left is known by its
+outbox id, its reference or key at the rail, and its instruction where that was its idempotency key too.";
 
 pub(super) const TIMELINE: &str = "Examples:
   railhost timeline 0198c5a2-7b1e-7c3d-9f00-1234567890ab
@@ -114,6 +117,39 @@ pub(super) const PLUGIN: &str = "Examples:
   railhost plugin new myrail
   railhost plugin inspect myrail.wasm
   railhost plugin test myrail.wasm --rail rail.toml --exchanges exchanges";
+
+pub(super) const PLUGIN_NEW: &str = "Examples:
+  railhost plugin new myrail
+  railhost plugin new myrail --into adapters";
+
+pub(super) const PLUGIN_INSPECT: &str = "Examples:
+  railhost plugin inspect myrail.wasm
+  railhost plugin inspect myrail.wasm --json";
+
+pub(super) const PLUGIN_EXTRACT: &str = "Examples:
+  railhost plugin extract mtn --out config/rails/mtn.wasm        prints the two lines that pin it";
+
+pub(super) const PLUGIN_TEST: &str = "Examples:
+  railhost plugin test myrail.wasm
+  railhost plugin test myrail.wasm --rail rail.toml --exchanges exchanges
+  railhost plugin test myrail.wasm --rail rail.toml --exchanges exchanges --report report.json";
+
+pub(super) const PLUGIN_KEY: &str = "Examples:
+  railhost plugin key --out signing.pem        prints the public key, for the rails' files";
+
+pub(super) const PLUGIN_SIGN: &str = "Examples:
+  railhost plugin sign myrail.wasm --key signing.pem
+  railhost plugin sign myrail.wasm --key signing.pem --out config/rails/myrail.wasm.sig";
+
+pub(super) const PLUGIN_VERIFY: &str = "Examples:
+  railhost plugin verify myrail.wasm --signature myrail.wasm.sig --trusted 3b6a27bcceb6a42d62a3a8d02a6f0d73653215771de243a63ac048a18b59da29
+
+Exit code 65 says that none of the keys has signed it.";
+
+pub(super) const PLUGIN_REVOKE: &str = "Examples:
+  railhost plugin revoke 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 --by ada --why 'stolen key'
+
+It is for good: a component that is trusted again is another one.";
 
 pub(super) const COMPLETIONS: &str = "Examples:
   railhost completions bash";

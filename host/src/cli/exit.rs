@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use railhost::rail::LoadError;
 use railhost::{embedded, outbox};
 
-use super::print::complain;
+use super::print::{asked_for_json, complain};
 use crate::config;
 
 /// Wrong arguments or configuration.
@@ -39,9 +39,18 @@ pub(crate) fn disproved() -> ExitCode {
 
 /// Help and version are answers, everything else is a mistake in the arguments.
 pub(crate) fn usage(problem: &clap::Error) -> ExitCode {
-    // A closed standard output is no reason to fail.
-    problem.print().ok();
-    if problem.use_stderr() { USAGE.into() } else { ExitCode::SUCCESS }
+    if !problem.use_stderr() {
+        // A closed standard output is no reason to fail.
+        problem.print().ok();
+        return ExitCode::SUCCESS;
+    }
+    if asked_for_json() {
+        complain(problem.render().to_string().trim_end());
+    } else {
+        // With its colours.
+        problem.print().ok();
+    }
+    USAGE.into()
 }
 
 /// Prints the error as one sentence and picks the code.

@@ -98,7 +98,7 @@ impl Import {
         };
         let unfinished = || format!("{} is not finished; run the same command again", self.file.display());
         while let Some(chunk) = chunks.recv().await {
-            let chunk = chunk.with_context(|| format!("cannot read {}", self.file.display()))?;
+            let chunk = chunk?;
             run.take(chunk.lines).await.with_context(unfinished)?;
             run.bar.set_position(chunk.bytes_read);
         }
@@ -154,8 +154,9 @@ impl Run<'_> {
 
     /// What the database would say of a key that stands in the file more than once.
     fn first_of_its_key(&mut self, payment: &NewPayment) -> Result<bool, String> {
+        let body = payment.body().map_err(|violation| violation.to_string())?;
         let mut request = DefaultHasher::new();
-        (&payment.participant_id, &payment.rail_type, payment.payload.to_string()).hash(&mut request);
+        (&payment.participant_id, &payment.rail_type, body).hash(&mut request);
         let request = request.finish();
         let key = (payment.instruction_id.clone(), payment.idempotency_key.clone());
         match self.keys.insert(key, request) {

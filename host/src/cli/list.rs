@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use railhost::outbox::read::{Payment, Reader};
+use railhost::outbox::read::{Filter, Reader};
 use serde_json::json;
 
 use super::choose::Filters;
@@ -35,7 +35,7 @@ impl List {
     pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
         let reader = Reader::new(session.database());
         let payments = reader.payments(&self.filters.filter(), self.form.rows_max()).await?;
-        self.form.show(session, payments)?;
+        self.form.show(session, payments.into_iter().map(Shown::from).collect())?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -55,11 +55,9 @@ impl Find {
     pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
         let reader = Reader::new(session.database());
         let filter = self.filters.filter();
-        let mut payments = reader.find(&self.text, &filter, self.form.rows_max()).await?;
-        if payments.is_empty()
-            && let Some(digits) = key_digits(&self.text)
-        {
-            payments = reader.find_by_rail_key(&digits, &filter).await?;
+        let mut payments = self.by_what_they_say(&reader, &filter).await?;
+        if payments.is_empty() {
+            payments = self.by_rail_key(&reader, &filter).await?;
         }
         let found = !payments.is_empty();
         if found || session.json || self.form.csv {
@@ -70,6 +68,20 @@ impl Find {
             false => Err(Missing(format!("there is no payment that {:?} names", self.text)).into()),
         }
     }
+
+    /// What has left the history comes last: it is older than all of the others.
+    async fn by_what_they_say(&self, reader: &Reader, filter: &Filter) -> anyhow::Result<Vec<Shown>> {
+        let here = reader.find(&self.text, filter, self.form.rows_max()).await?;
+        let departed = reader.find_departed(&self.text, filter).await?;
+        Ok(here.into_iter().map(Shown::from).chain(departed.into_iter().map(Shown::from)).collect())
+    }
+
+    async fn by_rail_key(&self, reader: &Reader, filter: &Filter) -> anyhow::Result<Vec<Shown>> {
+        let Some(digits) = key_digits(&self.text) else { return Ok(Vec::new()) };
+        let here = reader.find_by_rail_key(&digits, filter).await?;
+        let departed = reader.find_departed_by_rail_key(&digits, filter).await?;
+        Ok(here.into_iter().map(Shown::from).chain(departed.into_iter().map(Shown::from)).collect())
+    }
 }
 
 impl Form {
@@ -78,13 +90,13 @@ impl Form {
         i64::from(self.limit) + 1
     }
 
-    fn show(&self, session: &Session, payments: Vec<Payment>) -> anyhow::Result<()> {
+    fn show(&self, session: &Session, mut shown: Vec<Shown>) -> anyhow::Result<()> {
         if self.csv && session.json {
             return Err(BadArgument("--csv and --json exclude each other".to_owned()).into());
         }
         let limit = self.limit as usize;
-        let more = payments.len() > limit;
-        let shown: Vec<Shown> = payments.into_iter().take(limit).map(Shown::from).collect();
+        let more = shown.len() > limit;
+        shown.truncate(limit);
         if self.csv {
             write_out(&as_csv(&shown)?)?;
         } else if session.json {

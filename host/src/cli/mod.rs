@@ -193,8 +193,13 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Plugin(plugin) if !plugin.needs_database() => return plugin.run(load, arguments.json).await,
         other => other,
     };
-    let config = load()?;
+    let checks = matches!(command, Command::Check);
+    // Whoever checks wants to know all that is wrong; everybody else is refused at the first of it.
+    let config = if checks { Config::gather(&file, asked_for)? } else { load()? };
     let dev = arguments.dev || matches!(command, Command::Demo(_));
+    if checks && !dev && config.database().is_err() {
+        return check::run(&config, None, arguments.json).await;
+    }
     let session = Session::open(config, dev, arguments.json).await?;
     let ends_with_interrupt = matches!(&command, Command::Status(status) if status.watch);
     let answer = match command {
@@ -231,7 +236,7 @@ impl Session {
             Command::Reissue(reissue) => reissue.run(self).await,
             Command::Resolve(resolve) => resolve.run(self).await,
             Command::Retention(retention) => retention.run(self).await,
-            Command::Check => check::run(self).await,
+            Command::Check => check::run(&self.config, Some(self.database()), self.json).await,
             Command::Plugin(plugin) => plugin.run_on(self).await,
             Command::Bench(_)
             | Command::Completions(_)
@@ -269,17 +274,26 @@ mod tests {
         help.lines().filter(|line| line.starts_with("  railhost ")).map(str::to_owned).collect()
     }
 
+    /// Of a command and all below it, each of which has to have some.
+    fn all_examples(command: &clap::Command, words: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        for inner in command.get_subcommands() {
+            let words = format!("{words}{} ", inner.get_name());
+            let own = examples(inner);
+            assert!(!own.is_empty(), "{words}has no example");
+            assert!(own.iter().all(|line| format!("{line} ").contains(&words)), "{words}: {own:?}");
+            lines.extend(own);
+            lines.extend(all_examples(inner, &words));
+        }
+        lines
+    }
+
     #[test]
     fn every_command_has_examples_and_each_is_understood() {
         let all = Arguments::command();
         all.clone().debug_assert();
         let mut lines = examples(&all);
-        for command in all.get_subcommands() {
-            let own = examples(command);
-            assert!(!own.is_empty(), "{} has no example", command.get_name());
-            assert!(own.iter().all(|line| line.contains(command.get_name())), "{own:?}");
-            lines.extend(own);
-        }
+        lines.extend(all_examples(&all, ""));
         for line in lines {
             if let Err(problem) = Arguments::try_parse_from(words(&line)) {
                 panic!("{line}: {problem}");

@@ -1,5 +1,7 @@
 //! Text for people, and JSON for scripts. Nothing that is written here contains a control character.
 
+use std::env;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write};
 
@@ -21,7 +23,7 @@ pub(super) fn complain(problem: &str) {
 }
 
 fn remark_on(level: &str, remark: &str) {
-    let line = match telemetry::speaks_json() {
+    let line = match telemetry::speaks_json() || asked_for_json() {
         // As log lines are written.
         true => {
             let at = Utc::now().to_rfc3339_opts(SecondsFormat::Micros, true);
@@ -34,6 +36,24 @@ fn remark_on(level: &str, remark: &str) {
     };
     // Nobody reads it: that is no reason to fail.
     writeln!(io::stderr().lock(), "{line}").ok();
+}
+
+/// What goes wrong before the arguments are understood is told as they ask for it all the same.
+pub(super) fn asked_for_json() -> bool {
+    asks_for_json(env::args_os().skip(1), env::var_os("RAILHOST_LOG_FORMAT"))
+}
+
+fn asks_for_json(arguments: impl Iterator<Item = OsString>, otherwise: Option<OsString>) -> bool {
+    let mut format = otherwise;
+    let mut arguments = arguments.take_while(|argument| argument != "--");
+    while let Some(argument) = arguments.next() {
+        match argument.to_str().and_then(|argument| argument.strip_prefix("--log-format")) {
+            Some("") => format = arguments.next(),
+            Some(value) if value.starts_with('=') => format = Some(OsString::from(&value[1..])),
+            _ => {}
+        }
+    }
+    format.is_some_and(|format| format == "json")
 }
 
 /// The answer, on standard output. False if its reader is gone, as `head` goes after its lines.
@@ -128,6 +148,22 @@ pub(super) fn seconds(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arguments_that_are_not_understood_still_say_how_they_want_to_be_answered() {
+        let asks = |arguments: &[&str], otherwise: Option<&str>| {
+            asks_for_json(arguments.iter().map(OsString::from), otherwise.map(OsString::from))
+        };
+        assert!(asks(&["--log-format", "json", "frobnicate"], None));
+        assert!(asks(&["frobnicate", "--log-format=json"], Some("text")));
+        assert!(asks(&["frobnicate"], Some("json")));
+        for text in
+            [&["frobnicate"][..], &["--log-format"], &["--log-formatjson"], &["--", "--log-format=json"]]
+        {
+            assert!(!asks(text, None), "{text:?}");
+        }
+        assert!(!asks(&["--log-format", "text"], Some("json")));
+    }
 
     #[test]
     fn a_table_aligns_words_left_and_numbers_right() {

@@ -1,5 +1,7 @@
 //! Runs a host until it is told to stop.
 
+mod record;
+
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -9,16 +11,16 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use railhost::callbacks;
 use railhost::observe::{self, Health, Metrics};
-use railhost::outbox::lease::{Executor, RailLoad};
+use railhost::outbox::lease::Executor;
 use railhost::outbox::read::Reader;
 use railhost::outbox::{Database, Error, ready};
-use railhost::rail::{LoadEvent, LoadOutcome, Rails, Rules};
+use railhost::rail::{Rails, Rules};
 use railhost::relayer;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc::{self, UnboundedReceiver};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
+use self::record::Recorder;
 use super::print::say;
 use super::session::Session;
 use super::{BadArgument, adapters};
@@ -30,7 +32,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A server that comes up with this host may take this long.
 const DATABASE_STARTS_WITHIN: Duration = Duration::from_secs(60);
 const DATABASE_ASKED_EVERY: Duration = Duration::from_secs(1);
-const RECORDED_AGAIN: Duration = Duration::from_secs(5);
 /// What a shell expects of a program that a signal ended.
 const INTERRUPTED: i32 = 130;
 
@@ -48,30 +49,36 @@ impl Serve {
                 BadArgument(format!("{} has no rails to serve", config.rails_folder.display())).into()
             );
         }
-        check_collector(config.production)?;
+        telemetry::check_collector(config.production)?;
         let mut options = config.relayer.options(config.retention.months_ahead);
         options.spans = telemetry::tells_spans();
         let sandbox = Arc::new(adapters::sandbox(config)?);
-        let (events, loads) = mpsc::unbounded_channel();
-        let rails = Arc::new(
-            Rails::load(&sandbox, &config.rails_folder, Rules { production: config.production }, events)
-                .await?,
-        );
+        let executor = Executor::new(database, options.worker_id.clone(), 1);
+        let (events, told) = mpsc::unbounded_channel();
+        let mut recorder = Recorder::new(told, executor.clone());
+        let rules = Rules { production: config.production };
+        let loaded = tokio::select! {
+            loaded = Rails::load(&sandbox, &config.rails_folder, rules, events) => loaded,
+            () = heard.first() => return Ok(told_early()),
+        };
+        let rails = match loaded {
+            Ok(rails) => Arc::new(rails),
+            Err(error) => {
+                record_the_rest(recorder, &mut heard).await;
+                return Err(error.into());
+            }
+        };
         let listener = listen(config, "relayer.listen", config.relayer.listen).await?;
         let callbacks = listen(config, "callbacks.listen", config.callbacks.listen).await?;
         tokio::select! {
             ready = database_is_ready(session) => ready?,
-            () = heard.first() => {
-                say("Told to stop before anything was begun.");
-                return Ok(ExitCode::SUCCESS);
-            }
+            () = heard.first() => return Ok(told_early()),
         }
         let metrics = Arc::new(Metrics::new()?);
         let (stop, stopped) = watch::channel(false);
-        let executor = Executor::new(database, options.worker_id.clone(), 1);
         let health = Health {
             reader: Reader::new(database),
-            executor: executor.clone(),
+            executor,
             metrics: metrics.clone(),
             draining: stopped.clone(),
         };
@@ -83,27 +90,44 @@ impl Serve {
         }
         let names: Vec<_> = rails.all().iter().map(|rail| rail.name.clone()).collect();
         let hints = take_hints(callbacks, database, &rails, metrics.clone());
-        let records = record_loads(loads, executor, rails.clone(), metrics.clone());
-        let host = relayer::run(database, sandbox.clone(), rails.clone(), metrics, options.clone(), stopped);
+        let host =
+            relayer::run(database, sandbox.clone(), rails.clone(), metrics.clone(), options.clone(), stopped);
         say(&format!(
             "Host {} serves {}; ready after {} ms{pages}. SIGTERM or Ctrl-C drains, a second one ends at once.",
             options.worker_id,
             names.join(", "),
             started.elapsed().as_millis()
         ));
-        let left = tokio::select! {
-            left = host => left?,
-            ended = rails.watch(&sandbox, LOOK_EVERY) => match ended? {},
+        let ended: anyhow::Result<usize> = tokio::select! {
+            left = host => left.map_err(Into::into),
+            ended = rails.watch(&sandbox, LOOK_EVERY) => match ended {
+                Ok(never) => match never {},
+                Err(error) => Err(error.into()),
+            },
             never = heard.drain(&stop, options.drain) => match never {},
             never = answer(listener, health) => match never {},
             never = hints => match never {},
-            never = records => match never {},
+            never = recorder.hear(&rails, &metrics) => match never {},
         };
-        match left {
+        record_the_rest(recorder, &mut heard).await;
+        match ended? {
             0 => say("Drained: nothing is in flight."),
             left => say(&format!("{left} payments were still in flight; other hosts ask about them.")),
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn told_early() -> ExitCode {
+    say("Told to stop before anything was begun.");
+    ExitCode::SUCCESS
+}
+
+/// The last rows are worth a few seconds, unless somebody is in a hurry.
+async fn record_the_rest(recorder: Recorder, heard: &mut Signals) {
+    tokio::select! {
+        () = recorder.finish() => {}
+        () = heard.first() => {}
     }
 }
 
@@ -120,53 +144,6 @@ async fn database_is_ready(session: &Session) -> anyhow::Result<()> {
                 tokio::time::sleep(DATABASE_ASKED_EVERY).await;
             }
             done => return Ok(done?),
-        }
-    }
-}
-
-/// What payments are about does not travel in the clear.
-fn check_collector(production: bool) -> Result<(), BadArgument> {
-    let plain = telemetry::collector().filter(|collector| production && !collector.starts_with("https:"));
-    plain.map_or(Ok(()), |collector| {
-        Err(BadArgument(format!("the collector is {collector}, expected https: production is true")))
-    })
-}
-
-/// Every load and refusal of a rail stands in the database, however long that takes.
-async fn record_loads(
-    mut loads: UnboundedReceiver<LoadEvent>,
-    executor: Executor,
-    rails: Arc<Rails>,
-    metrics: Arc<Metrics>,
-) -> Infallible {
-    loop {
-        let Some(event) = loads.recv().await else { return std::future::pending().await };
-        if event.added {
-            tracing::warn!(
-                rail = event.rail,
-                "{}: its file is new; this host serves it after a restart",
-                event.rail
-            );
-        }
-        for rail in rails.all() {
-            for (certificate, expires) in rail.current().certificates() {
-                metrics.certificate(&rail.name, certificate, *expires);
-            }
-        }
-        let load = RailLoad {
-            rail_type: event.rail,
-            outcome: match event.outcome {
-                LoadOutcome::Loaded => "LOADED",
-                LoadOutcome::Refused => "REFUSED",
-                LoadOutcome::Revoked => "REVOKED",
-            },
-            component: event.component.map(|digest| *digest.as_bytes()),
-            file: *event.file.as_bytes(),
-            detail: event.detail,
-        };
-        while let Err(error) = executor.note_rail_load(&load).await {
-            tracing::warn!(%error, "a load of {} is not recorded yet: {error}", load.rail_type);
-            tokio::time::sleep(RECORDED_AGAIN).await;
         }
     }
 }
@@ -226,7 +203,7 @@ impl Signals {
     }
 
     /// The first signal drains, the second ends the process as it is: the database is consistent at any time.
-    async fn drain(mut self, stop: &watch::Sender<bool>, limit: Duration) -> Infallible {
+    async fn drain(&mut self, stop: &watch::Sender<bool>, limit: Duration) -> Infallible {
         loop {
             self.first().await;
             if stop.send_replace(true) {

@@ -7,7 +7,7 @@ use railhost::outbox::{Database, migrate};
 use serde_json::json;
 
 use super::BadArgument;
-use super::print::say;
+use super::print::{out, out_json, say};
 use crate::config::Config;
 
 /// What one command works with: its configuration, its database, and the private server if it runs on one.
@@ -75,18 +75,17 @@ impl Session {
     pub(super) async fn migrate(&self) -> anyhow::Result<ExitCode> {
         let migrated = self.bring_up_to_date().await?;
         if self.json {
-            println!(
-                "{}",
-                json!({ "migrated": migrated, "rails": self.config.rails.keys().collect::<Vec<_>>() })
-            );
+            out_json(
+                &json!({ "migrated": migrated, "rails": self.config.rails.keys().collect::<Vec<_>>() }),
+            )?;
         } else {
-            println!(
-                "PostgreSQL {}: {} migrations were there, {} applied now; {} rail(s) told to the database.",
+            out(&format!(
+                "PostgreSQL {}: {} migrations were there, {} applied now; {} rail(s) told to the database.\n",
                 migrated.server_version,
                 migrated.already_applied,
                 migrated.newly_applied,
                 self.config.rails.len()
-            );
+            ))?;
         }
         Ok(ExitCode::SUCCESS)
     }

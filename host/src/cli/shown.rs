@@ -1,7 +1,7 @@
 //! A payment as it is shown: of a payee only the last characters, of a payload nothing.
 
 use chrono::{DateTime, Utc};
-use railhost::outbox::read::Payment;
+use railhost::outbox::read::{Departed, Payment};
 use railhost::payment::{Destination, Money, plain};
 use serde::Serialize;
 use serde_json::Value;
@@ -12,11 +12,12 @@ use super::print::table;
 #[derive(Debug, Serialize)]
 pub(super) struct Shown {
     outbox_id: Uuid,
-    instruction_id: String,
-    idempotency_key: String,
+    /// What has left the history has neither its names nor its rail any more.
+    instruction_id: Option<String>,
+    idempotency_key: Option<String>,
     participant_id: String,
     sequence_id: i64,
-    rail_type: String,
+    rail_type: Option<String>,
     state: String,
     unsettled: bool,
     needs_review: bool,
@@ -33,6 +34,37 @@ pub(super) struct Shown {
     error_message: Option<String>,
     resolved: Option<String>,
     reissued_as: Option<Uuid>,
+    history_gone: bool,
+}
+
+impl From<Departed> for Shown {
+    fn from(departed: Departed) -> Self {
+        Self {
+            outbox_id: departed.outbox_id,
+            instruction_id: None,
+            idempotency_key: None,
+            participant_id: departed.participant_id,
+            sequence_id: departed.sequence_id,
+            rail_type: None,
+            state: departed.state,
+            unsettled: false,
+            needs_review: false,
+            attempts: departed.attempts,
+            created_at: departed.created_at,
+            ended_at: Some(departed.ended_at),
+            amount: None,
+            currency: None,
+            payee: None,
+            money_moved: Some(departed.money_moved),
+            error_code: departed.error_code,
+            rail_code: None,
+            rail_reference: departed.rail_reference,
+            error_message: None,
+            resolved: departed.resolved,
+            reissued_as: departed.reissued_as,
+            history_gone: true,
+        }
+    }
 }
 
 impl From<Payment> for Shown {
@@ -42,11 +74,11 @@ impl From<Payment> for Shown {
             payee: payment.payee.map(|text| payee.masked_in(&text)),
             error_message: payment.error_message.map(|text| payee.masked_in(&text)),
             outbox_id: payment.outbox_id,
-            instruction_id: payment.instruction_id,
-            idempotency_key: payment.idempotency_key,
+            instruction_id: Some(payment.instruction_id),
+            idempotency_key: Some(payment.idempotency_key),
             participant_id: payment.participant_id,
             sequence_id: payment.sequence_id,
-            rail_type: payment.rail_type,
+            rail_type: Some(payment.rail_type),
             state: payment.state,
             unsettled: payment.unsettled,
             needs_review: payment.needs_review,
@@ -61,6 +93,7 @@ impl From<Payment> for Shown {
             rail_reference: payment.rail_reference,
             resolved: payment.resolved,
             reissued_as: payment.reissued_as,
+            history_gone: false,
         }
     }
 }
@@ -104,16 +137,17 @@ pub(super) fn as_table(payments: &[Shown]) -> String {
         .iter()
         .map(|payment| {
             let or_empty = |text: &Option<String>| text.clone().unwrap_or_default();
-            let state = match (payment.needs_review, payment.unsettled) {
-                (true, _) => format!("{}, review", payment.state),
-                (false, true) => format!("{}, unsettled", payment.state),
-                (false, false) => payment.state.clone(),
+            let state = match (payment.needs_review, payment.unsettled, payment.history_gone) {
+                (true, ..) => format!("{}, review", payment.state),
+                (false, true, _) => format!("{}, unsettled", payment.state),
+                (false, false, true) => format!("{}, history gone", payment.state),
+                (false, false, false) => payment.state.clone(),
             };
             vec![
                 payment.outbox_id.to_string(),
-                payment.instruction_id.clone(),
+                or_empty(&payment.instruction_id),
                 payment.participant_id.clone(),
-                payment.rail_type.clone(),
+                or_empty(&payment.rail_type),
                 state,
                 or_empty(&payment.amount),
                 or_empty(&payment.currency),
@@ -141,7 +175,7 @@ pub(super) fn as_csv(payments: &[Shown]) -> anyhow::Result<Vec<u8>> {
     Ok(writer.into_inner().map_err(|error| error.into_error())?)
 }
 
-const CSV_COLUMNS: [&str; 22] = [
+const CSV_COLUMNS: [&str; 23] = [
     "outbox_id",
     "instruction_id",
     "idempotency_key",
@@ -164,6 +198,7 @@ const CSV_COLUMNS: [&str; 22] = [
     "error_message",
     "resolved",
     "reissued_as",
+    "history_gone",
 ];
 
 fn safe_cell(text: &str) -> String {

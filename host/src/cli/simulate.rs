@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::BadArgument;
-use super::print::say;
+use super::print::{out, say};
 
 #[derive(Debug, Args)]
 pub(super) struct Simulate {
@@ -91,7 +91,7 @@ impl Simulate {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        println!("{}", serde_json::to_string_pretty(&simulator.counts())?);
+        out(&(serde_json::to_string_pretty(&simulator.counts())? + "\n"))?;
         Ok(ExitCode::SUCCESS)
     }
 

@@ -39,6 +39,7 @@ pub struct Metrics {
     denied: IntCounterVec,
     stopped: IntCounterVec,
     certificate_expires: GaugeVec,
+    revoked: IntGaugeVec,
     pub retry_depth: Histogram,
     pub zombie_recovery_seconds: Histogram,
     rate_limited: IntCounterVec,
@@ -63,6 +64,8 @@ const MILLISECONDS: [f64; 13] =
 const SECONDS: [f64; 11] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 5.0, 30.0];
 const RECOVERY: [f64; 8] = [1.0, 5.0, 15.0, 30.0, 45.0, 60.0, 120.0, 600.0];
 const ATTEMPTS: [f64; 6] = [1.0, 2.0, 3.0, 5.0, 10.0, 20.0];
+/// The certificates that a rail's file may give.
+const CERTIFICATES: [&str; 2] = ["ca", "client"];
 
 impl Metrics {
     pub fn new() -> prometheus::Result<Self> {
@@ -140,6 +143,11 @@ impl Metrics {
                 ),
                 &["rail", "certificate"],
             )?)?,
+            revoked: in_registry.gauges(
+                "rail_revoked",
+                "1 where the component of a rail is revoked: nothing is sent until it is replaced.",
+                &["rail"],
+            )?,
             retry_depth: in_registry.histogram(
                 "retry_depth",
                 "Attempts of a payment at its verdict.",
@@ -216,6 +224,7 @@ impl Metrics {
         self.call_seconds.with_label_values(&[rail]);
         self.rate_limited.with_label_values(&[rail]);
         self.breaker_state.with_label_values(&[rail]);
+        self.revoked.with_label_values(&[rail]);
         self.pending_depth.with_label_values(&[rail]);
         self.expected.lock().unwrap_or_else(PoisonError::into_inner).insert(rail.to_owned());
     }
@@ -291,6 +300,21 @@ impl Metrics {
 
     pub fn certificate(&self, rail: &str, certificate: &str, expires_unix_seconds: i64) {
         self.certificate_expires.with_label_values(&[rail, certificate]).set(expires_unix_seconds as f64);
+    }
+
+    /// All that a rail's file gives; what it gave before and gives no more ends for nobody.
+    pub fn certificates(&self, rail: &str, given: &[(String, i64)]) {
+        for name in CERTIFICATES.into_iter().filter(|name| given.iter().all(|(given, _)| given != name)) {
+            // Not there already, of most rails.
+            self.certificate_expires.remove_label_values(&[rail, name]).ok();
+        }
+        for (name, expires_unix_seconds) in given {
+            self.certificate(rail, name, *expires_unix_seconds);
+        }
+    }
+
+    pub fn revoked(&self, rail: &str, is_revoked: bool) {
+        self.revoked.with_label_values(&[rail]).set(is_revoked.into());
     }
 
     pub(crate) fn rate_limited(&self, rail: &str) {
@@ -391,5 +415,36 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is missing from\n{text}");
         }
+    }
+
+    fn has(metrics: &Metrics, line: &str) -> bool {
+        metrics.text().expect("text").lines().any(|found| found == line)
+    }
+
+    #[test]
+    fn a_certificate_that_left_the_rails_file_leaves_the_gauge() {
+        let metrics = Metrics::new().expect("distinct names");
+        let (ca, client) = (("ca".to_owned(), 7), ("client".to_owned(), 8));
+        metrics.certificates("bank", &[ca.clone(), client.clone()]);
+        metrics.certificates("mtn", &[client]);
+        let of_client = |rail: &str| {
+            format!("rail_certificate_expires_seconds{{certificate=\"client\",rail=\"{rail}\"}} 8")
+        };
+        assert!(has(&metrics, &of_client("bank")) && has(&metrics, &of_client("mtn")));
+        metrics.certificates("bank", &[ca]);
+        assert!(!has(&metrics, &of_client("bank")) && has(&metrics, &of_client("mtn")));
+        assert!(has(&metrics, r#"rail_certificate_expires_seconds{certificate="ca",rail="bank"} 7"#));
+    }
+
+    #[test]
+    fn a_revoked_component_shows_until_it_is_replaced() {
+        let metrics = Metrics::new().expect("distinct names");
+        metrics.expect_rail("mtn");
+        let is = |value| has(&metrics, &format!("rail_revoked{{rail=\"mtn\"}} {value}"));
+        assert!(is(0));
+        metrics.revoked("mtn", true);
+        assert!(is(1));
+        metrics.revoked("mtn", false);
+        assert!(is(0));
     }
 }

@@ -59,6 +59,29 @@ impl Role {
     }
 }
 
+/// A way into the database that a host or a command may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// By the role's own login, or by the owner's where it has none.
+    As(Role),
+    /// Past the pooler, for the doorbell.
+    Doorbell,
+}
+
+impl Way {
+    /// The role whose rights are needed on it.
+    pub(super) fn role(self) -> Role {
+        match self {
+            Self::As(role) => role,
+            Self::Doorbell => Role::Executor,
+        }
+    }
+
+    pub(super) fn writes(self) -> bool {
+        !matches!(self, Self::As(Role::Readonly) | Self::Doorbell)
+    }
+}
+
 /// Where the outbox lives, and how each role gets in.
 #[derive(Clone)]
 pub struct Database {
@@ -130,7 +153,13 @@ impl Database {
         };
         match role {
             _ if behind_pooler => {}
-            Role::Executor => options = options.options([("statement_timeout", STATEMENT_TIMEOUT_MS)]),
+            Role::Executor => {
+                options = options.options([
+                    ("statement_timeout", STATEMENT_TIMEOUT_MS),
+                    // Whatever the login's default is: what is kept as late has to see what was committed meanwhile.
+                    ("default_transaction_isolation", "read committed"),
+                ]);
+            }
             // What people look at has large estimates and is done before a compiler would be.
             Role::Readonly => options = options.options([("jit", "off")]),
             Role::Ingest | Role::Operator | Role::Owner => {}
@@ -186,8 +215,15 @@ impl Database {
 
     /// A single connection, outside of every pool. The error says where it was to lead.
     pub(super) async fn connect(&self, role: Role) -> Result<PgConnection, Error> {
-        let place =
-            Place { name: self.place(role), options: self.options(role)?.application_name("railhost") };
+        self.enter(Way::As(role)).await
+    }
+
+    pub(super) async fn enter(&self, way: Way) -> Result<PgConnection, Error> {
+        let options = match way {
+            Way::As(role) => self.options(role)?,
+            Way::Doorbell => self.direct()?,
+        };
+        let place = Place { name: self.name_of(way), options: options.application_name("railhost") };
         Ok(place.connect().await?)
     }
 
@@ -231,32 +267,45 @@ impl Database {
 
     /// Which key of the configuration leads where, without the password.
     pub fn place(&self, role: Role) -> String {
-        let own = self.login(role);
-        let key = if own.is_some() { role.key() } else { "database.url" };
+        self.name_of(Way::As(role))
+    }
+
+    pub(super) fn name_of(&self, way: Way) -> String {
+        let (key, own) = match way {
+            Way::As(role) => (role.key(), self.login(role)),
+            Way::Doorbell => ("database.listener", self.listener.as_ref()),
+        };
+        let key = if own.is_some() { key } else { "database.url" };
         match own.or(self.base.as_ref()) {
             None => key.to_owned(),
-            Some(options) => {
-                let server = match options.get_socket() {
-                    Some(socket) => socket.display().to_string(),
-                    None => options.get_host().to_owned(),
-                };
-                let database = options.get_database().unwrap_or(options.get_username());
-                format!(
-                    "{key} (user {} on {server} port {}, database {database})",
-                    options.get_username(),
-                    options.get_port()
-                )
-            }
+            Some(options) => format!("{key} {}", end_of(options)),
         }
     }
 
-    /// The roles whose way in differs from the owner's, and the owner if there is one.
-    pub fn ways_in(&self) -> Vec<Role> {
+    /// All ways that are ever taken: the owner's if there is one, each role's, and that of the doorbell where it is another one.
+    pub(super) fn ways_in(&self) -> Vec<Way> {
         let owner = self.base.is_some().then_some(Role::Owner);
-        Role::RUNTIME
-            .into_iter()
-            .filter(|role| owner.is_none() || self.login(*role).is_some())
-            .chain(owner)
-            .collect()
+        let bell = self.behind_pooler.then_some(Way::Doorbell);
+        owner.into_iter().chain(Role::RUNTIME).map(Way::As).chain(bell).collect()
     }
+
+    /// Whether the owner's login takes on the role on this way.
+    pub(super) fn takes_on(&self, way: Way) -> bool {
+        let own = match way {
+            Way::As(role) => self.login(role),
+            Way::Doorbell => self.listener.as_ref(),
+        };
+        self.base.is_some() && own.is_none() && way != Way::As(Role::Owner)
+    }
+}
+
+/// Where a login leads, and as whom.
+fn end_of(options: &PgConnectOptions) -> String {
+    let server = match options.get_socket() {
+        Some(socket) => socket.display().to_string(),
+        None => options.get_host().to_owned(),
+    };
+    let (user, port) = (options.get_username(), options.get_port());
+    let database = options.get_database().unwrap_or(user);
+    format!("(user {user} on {server} port {port}, database {database})")
 }

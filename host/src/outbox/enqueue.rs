@@ -1,3 +1,5 @@
+mod jsonb;
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -41,16 +43,17 @@ impl NewPayment {
                 violations.push(Violation::new(name, problem));
             }
         }
-        let payload = self.payload.to_string();
-        if payload.len() > PAYLOAD_BYTES_MAX {
-            let problem = format!("has {} bytes, expected {PAYLOAD_BYTES_MAX} at most", payload.len());
-            violations.push(Violation::new("payload", problem));
-        }
+        violations.extend(self.body().err());
         // As JSON writes it; an escaped backslash before it is none.
-        if payload.replace("\\\\", "").contains("\\u0000") {
+        if self.payload.to_string().replace("\\\\", "").contains("\\u0000") {
             violations.push(Violation::new("payload", "contains a NUL character"));
         }
         violations
+    }
+
+    /// The payload as the database prints it: two requests with the same participant and rail are one where this is the same.
+    pub fn body(&self) -> Result<String, Violation> {
+        jsonb::text(&self.payload).map_err(|problem| Violation::new("payload", problem))
     }
 }
 

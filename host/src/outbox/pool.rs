@@ -114,8 +114,9 @@ impl Pool {
         }
         let mut connection = match self.connections.acquire().await {
             Ok(connection) => connection,
-            // A pool only says that it waited in vain; a connection of its own says why.
-            Err(Error::PoolTimedOut) => {
+            // A pool only says that it waited in vain. Where it has no connection at all, one of its own says why; where it has,
+            // all of them are busy, and another one would be one too many.
+            Err(Error::PoolTimedOut) if self.connections.size() == 0 => {
                 return Err(match self.place.connect().await {
                     Err(why) => why,
                     Ok(_) => self.place.explain(Error::PoolTimedOut),
@@ -164,7 +165,7 @@ fn unheard(problem: String) -> Error {
 }
 
 /// Behind a pooler the server's time limit cannot be set for a session.
-const BEGIN_WITHIN_LIMIT: &str = "begin; set local statement_timeout = 15000";
+const BEGIN_WITHIN_LIMIT: &str = "begin isolation level read committed; set local statement_timeout = 15000";
 
 async fn ask<'q, E: Execute<'q, Postgres> + 'q>(
     connection: &mut PgConnection,

@@ -1,6 +1,7 @@
 use chrono::{DateTime, Utc};
 use sqlx::Connection;
 
+use super::database::Way;
 use super::migrate::{self, Difference};
 use super::operate::RailFacts;
 use super::{Database, Error, Role};
@@ -37,13 +38,13 @@ impl Known {
     }
 }
 
-/// Which database a login leads to.
-#[derive(Debug, PartialEq, sqlx::FromRow)]
+/// Which database a login leads to, and what it may do there.
+#[derive(Clone, Debug, PartialEq, sqlx::FromRow)]
 struct Identity {
-    database: String,
     oid: i64,
     server_started: DateTime<Utc>,
     is_standby: bool,
+    is_read_only: bool,
     may_act: bool,
 }
 
@@ -56,6 +57,17 @@ pub struct Found {
     pub remarks: Vec<String>,
     /// Where PostgreSQL did not answer: it may be on its way.
     pub unreachable: bool,
+    /// Digests of components that no host may use any more.
+    pub revoked: Vec<Vec<u8>>,
+}
+
+impl Found {
+    /// Ways that share a login share their faults; each is told once.
+    fn fault(&mut self, fault: String) {
+        if !self.faults.contains(&fault) {
+            self.faults.push(fault);
+        }
+    }
 }
 
 /// Whether a host may serve these rails from this database; the error says what is missing and what to do.
@@ -74,51 +86,77 @@ pub async fn verify(database: &Database, rails: &[RailFacts]) -> Result<(), Erro
 /// All faults at once. Changes nothing.
 pub async fn look(database: &Database, rails: &[RailFacts]) -> Found {
     let mut found = Found::default();
-    let mut ways: Vec<(Role, Identity)> = Vec::new();
-    for role in database.ways_in() {
-        match identity(database, role).await {
-            Ok(identity) => ways.push((role, identity)),
-            Err(error) => {
-                found.unreachable |= matches!(error, Error::Unreachable(_));
-                found.faults.push(named(database, role, &error));
-            }
-        }
-    }
+    let ways = identities(database, &mut found).await;
     compare(database, &ways, &mut found);
-    if ways.iter().any(|(role, _)| *role == Role::Readonly || *role == Role::Owner) {
-        match schema(database, rails, &mut found).await {
-            Ok(()) => {}
-            Err(error) => found.faults.push(error.to_string()),
-        }
+    let open = |role: &Role| ways.iter().any(|(way, _)| *way == Way::As(*role));
+    if let Some(reader) = [Role::Readonly, Role::Owner].into_iter().find(open)
+        && let Err(error) = schema(database, reader, rails, &mut found).await
+    {
+        found.fault(error.to_string());
+    }
+    if open(&Role::Executor)
+        && let Err(error) = durability(database, rails, &mut found).await
+    {
+        found.fault(error.to_string());
     }
     found
 }
 
+/// Every way that can be taken, with where it leads; the others are faults.
+async fn identities(database: &Database, found: &mut Found) -> Vec<(Way, Identity)> {
+    let (mut ways, mut missing_roles) = (Vec::new(), Vec::new());
+    let mut owner_is_out = false;
+    for way in database.ways_in() {
+        // It would be told of once more, after as long a wait.
+        if owner_is_out && database.takes_on(way) {
+            continue;
+        }
+        match identity(database, way).await {
+            Ok(identity) => ways.push((way, identity)),
+            // A role that is to be taken on, and that nobody has made yet.
+            Err(Error::InvalidArgument(_)) if database.takes_on(way) => {
+                missing_roles.extend(way.role().name());
+            }
+            Err(error) => {
+                owner_is_out |= way == Way::As(Role::Owner);
+                found.unreachable |= matches!(error, Error::Unreachable(_));
+                found.fault(named(database, way, &error));
+            }
+        }
+    }
+    if !missing_roles.is_empty() {
+        found.fault(format!("there is no role {}; run railhost migrate", missing_roles.join(", ")));
+    }
+    ways
+}
+
 /// The message of a connection that failed names its place by itself.
-fn named(database: &Database, role: Role, error: &Error) -> String {
+fn named(database: &Database, way: Way, error: &Error) -> String {
     let text = match error {
         Error::Unreachable(text) | Error::LoginRefused(text) => text.clone(),
         other => other.to_string(),
     };
-    let place = database.place(role);
+    let place = database.name_of(way);
     match text.contains(&place) {
         true => text,
         false => format!("{place}: {text}"),
     }
 }
 
-async fn identity(database: &Database, role: Role) -> Result<Identity, Error> {
-    let mut connection = database.connect(role).await?;
+async fn identity(database: &Database, way: Way) -> Result<Identity, Error> {
+    let mut connection = database.enter(way).await?;
     // In a transaction and without a name, as everything that may go through a pooler.
     let mut transaction = connection.begin().await?;
+    // A member that does not inherit may call nothing: usage is asked for, not membership.
     let identity = sqlx::query_as(
-        "select current_database()::text as database, d.oid::bigint as oid, pg_postmaster_start_time() as server_started,
+        "select d.oid::bigint as oid, pg_postmaster_start_time() as server_started,
                 pg_is_in_recovery() as is_standby,
-                $1::text is null or to_regrole($1) is null or pg_has_role(current_user, to_regrole($1), 'member') as may_act
+                current_setting('transaction_read_only') = 'on' as is_read_only,
+                $1::text is null or to_regrole($1) is null or pg_has_role(current_user, to_regrole($1), 'usage') as may_act
            from pg_database d
           where d.datname = current_database()",
     )
-    .bind(role.name())
+    .bind(way.role().name())
     .persistent(false)
     .fetch_one(&mut *transaction)
     .await?;
@@ -128,34 +166,46 @@ async fn identity(database: &Database, role: Role) -> Result<Identity, Error> {
 }
 
 /// All ways in have to lead to one database that can be written to, each with the rights of its role.
-fn compare(database: &Database, ways: &[(Role, Identity)], found: &mut Found) {
-    let Some((first_role, first)) = ways.first() else { return };
-    for (role, identity) in ways {
-        let place = database.place(*role);
+fn compare(database: &Database, ways: &[(Way, Identity)], found: &mut Found) {
+    let Some((first_way, first)) = ways.first() else { return };
+    for (way, identity) in ways {
+        let place = database.name_of(*way);
         if identity.is_standby {
-            found.faults.push(format!("{place} leads to a standby, which cannot be written to"));
+            found.fault(format!("{place} leads to a standby, which cannot be written to"));
+        } else if identity.is_read_only && way.writes() {
+            found.fault(format!(
+                "{place} may only read: default_transaction_read_only is on there, turn it off"
+            ));
         }
         if (identity.oid, identity.server_started) != (first.oid, first.server_started) {
-            found.faults.push(format!(
+            found.fault(format!(
                 "{place} leads to another database than {}: all of them must mean the same one",
-                database.place(*first_role)
+                database.name_of(*first_way)
             ));
         }
         if !identity.may_act {
-            let wanted = role.name().unwrap_or_default();
-            found.faults.push(format!("{place} is not a member of {wanted}; grant {wanted} to it"));
+            let wanted = way.role().name().unwrap_or_default();
+            found.fault(format!(
+                "{place} does not have the rights of {wanted}; grant {wanted} to it, and let it inherit"
+            ));
         }
     }
 }
 
-async fn schema(database: &Database, rails: &[RailFacts], found: &mut Found) -> Result<(), Error> {
-    let mut connection = database.connect(Role::Readonly).await?;
+/// Whether the schema is ours and knows our rails, as far as this role may see it.
+async fn schema(
+    database: &Database,
+    reader: Role,
+    rails: &[RailFacts],
+    found: &mut Found,
+) -> Result<(), Error> {
+    let mut connection = database.connect(reader).await?;
     let mut transaction = connection.begin().await?;
     let mut is_ours = true;
     for difference in migrate::differences(&mut *transaction).await? {
         match difference {
             Difference::Wrong(what) => {
-                found.faults.push(what);
+                found.fault(what);
                 is_ours = false;
             }
             Difference::Newer(what) => found.remarks.push(what),
@@ -170,6 +220,10 @@ async fn schema(database: &Database, rails: &[RailFacts], found: &mut Found) -> 
     .persistent(false)
     .fetch_all(&mut *transaction)
     .await?;
+    found.revoked = sqlx::query_scalar("select digest from symphony.revoked_adapters")
+        .persistent(false)
+        .fetch_all(&mut *transaction)
+        .await?;
     let days_left: f64 = sqlx::query_scalar("select symphony.history_days_left()")
         .persistent(false)
         .fetch_one(&mut *transaction)
@@ -177,10 +231,14 @@ async fn schema(database: &Database, rails: &[RailFacts], found: &mut Found) -> 
     transaction.commit().await?;
     connection.close().await?;
     let known: Vec<_> = known.into_iter().map(Known::facts).collect();
-    found.faults.extend(unknown(rails, &known));
+    unknown(rails, &known).into_iter().for_each(|fault| found.fault(fault));
     found.remarks.extend(months(days_left));
-    // As those who lease, mark and complete are served: a role may have settings of its own. One that is not let in was told of.
-    let Ok(mut connection) = database.connect(Role::Executor).await else { return Ok(()) };
+    Ok(())
+}
+
+/// As those who lease, mark and complete are served: a role may have settings of its own.
+async fn durability(database: &Database, rails: &[RailFacts], found: &mut Found) -> Result<(), Error> {
+    let mut connection = database.connect(Role::Executor).await?;
     let mut transaction = connection.begin().await?;
     let durability: Durability = sqlx::query_as(
         "select current_setting('fsync') as fsync, current_setting('synchronous_commit') as synchronous_commit,
@@ -192,7 +250,7 @@ async fn schema(database: &Database, rails: &[RailFacts], found: &mut Found) -> 
     .await?;
     transaction.commit().await?;
     connection.close().await?;
-    found.faults.extend(durability.problem(rails));
+    durability.problems(rails).into_iter().for_each(|fault| found.fault(fault));
     Ok(())
 }
 
@@ -209,37 +267,42 @@ fn months(days_left: f64) -> Option<String> {
 const DAYS_LEFT_MIN: f64 = 14.0;
 
 impl Durability {
-    fn problem(&self, rails: &[RailFacts]) -> Option<String> {
-        for (name, value) in [("fsync", &self.fsync), ("synchronous_commit", &self.synchronous_commit)] {
-            if value == "off" {
-                return Some(format!(
-                    "{name} is off in PostgreSQL: a crash could forget what was paid, turn it on"
-                ));
-            }
-        }
-        let careful = rails.iter().find(|rail| !rail.deduplicates)?;
+    fn problems(&self, rails: &[RailFacts]) -> Vec<String> {
+        let mut problems: Vec<String> =
+            [("fsync", &self.fsync), ("synchronous_commit", &self.synchronous_commit)]
+                .into_iter()
+                .filter(|(_, value)| *value == "off")
+                .map(|(name, _)| {
+                    format!("{name} is off in PostgreSQL: a crash could forget what was paid, turn it on")
+                })
+                .collect();
+        let careful: Vec<&str> =
+            rails.iter().filter(|rail| !rail.deduplicates).map(|rail| rail.rail_type.as_str()).collect();
         let waits = !self.synchronous_standby_names.is_empty()
             && ["on", "remote_apply"].contains(&self.synchronous_commit.as_str());
-        (self.standbys > 0 && !waits).then(|| {
-            format!(
-                "rail {} does not deduplicate, and PostgreSQL has a standby that may lag: a failover could forget what was paid; set synchronous_standby_names, and synchronous_commit to on",
-                careful.rail_type
-            )
-        })
+        if self.standbys > 0 && !waits && !careful.is_empty() {
+            problems.push(format!(
+                "rail {}: it does not deduplicate, and PostgreSQL has a standby that may lag: a failover could forget what was paid; set synchronous_standby_names, and synchronous_commit to on",
+                careful.join(", ")
+            ));
+        }
+        problems
     }
 }
 
-/// A rail that the database knows otherwise than its file describes it.
-fn unknown(rails: &[RailFacts], known: &[RailFacts]) -> Option<String> {
-    let stranger =
-        rails.iter().find(|rail| match known.iter().find(|known| known.rail_type == rail.rail_type) {
-            Some(known) => known != *rail,
-            None => !rail.is_unremarkable(),
-        })?;
-    Some(format!(
-        "the database does not know rail {} as its file describes it (rate, marks, SLA); run railhost migrate",
-        stranger.rail_type
-    ))
+/// Each rail that the database knows otherwise than its file describes it.
+fn unknown(rails: &[RailFacts], known: &[RailFacts]) -> Vec<String> {
+    let is_strange = |rail: &&RailFacts| match known.iter().find(|known| known.rail_type == rail.rail_type) {
+        Some(known) => known != *rail,
+        None => !rail.is_unremarkable(),
+    };
+    let told = |rail: &RailFacts| {
+        format!(
+            "the database does not know rail {} as its file describes it (rate, marks, SLA); run railhost migrate",
+            rail.rail_type
+        )
+    };
+    rails.iter().filter(is_strange).map(told).collect()
 }
 
 #[cfg(test)]
@@ -268,22 +331,36 @@ mod tests {
     #[test]
     fn a_database_that_can_forget_a_commit_is_refused() {
         for forgetful in [server("off", "on", "", 0), server("on", "off", "", 0)] {
-            assert!(forgetful.problem(&[rail(true)]).is_some(), "{forgetful:?}");
+            assert_eq!(forgetful.problems(&[rail(true)]).len(), 1, "{forgetful:?}");
         }
         for sound in
             [server("on", "on", "", 0), server("on", "remote_apply", "*", 2), server("on", "local", "", 1)]
         {
-            assert_eq!(sound.problem(&[rail(true)]), None, "{sound:?}");
+            assert_eq!(sound.problems(&[rail(true)]), Vec::<String>::new(), "{sound:?}");
+        }
+    }
+
+    #[test]
+    fn every_way_in_which_a_commit_can_be_forgotten_is_told() {
+        let other = RailFacts { rail_type: "bank".to_owned(), ..rail(false) };
+        let told = server("off", "off", "", 1).problems(&[rail(false), other]);
+        assert_eq!(told.len(), 3, "{told:?}");
+        for (problem, words) in told.iter().zip(["fsync is off", "synchronous_commit is off", "mtn, bank"]) {
+            assert!(problem.contains(words), "{problem}");
         }
     }
 
     #[test]
     fn a_rail_that_does_not_deduplicate_needs_a_standby_that_knows_all() {
         let rails = [rail(true), rail(false)];
-        assert!(server("on", "on", "", 1).problem(&rails).expect("it may forget").contains("rail mtn"));
-        assert!(server("on", "local", "*", 1).problem(&rails).is_some(), "it does not wait for the standby");
-        assert_eq!(server("on", "on", "", 0).problem(&rails), None, "nothing to fail over to");
-        assert_eq!(server("on", "on", "ANY 1 (*)", 1).problem(&rails), None);
+        assert!(server("on", "on", "", 1).problems(&rails)[0].contains("rail mtn"));
+        assert_eq!(
+            server("on", "local", "*", 1).problems(&rails).len(),
+            1,
+            "it does not wait for the standby"
+        );
+        assert_eq!(server("on", "on", "", 0).problems(&rails).len(), 0, "nothing to fail over to");
+        assert_eq!(server("on", "on", "ANY 1 (*)", 1).problems(&rails).len(), 0);
     }
 
     #[test]
@@ -295,10 +372,43 @@ mod tests {
 
     #[test]
     fn a_rail_is_known_as_its_file_says() {
-        assert_eq!(unknown(&[rail(true)], &[]), None, "the database assumes as much");
-        assert!(unknown(&[rail(false)], &[]).is_some());
+        assert_eq!(unknown(&[rail(true)], &[]), Vec::<String>::new(), "the database assumes as much");
+        assert_eq!(unknown(&[rail(false)], &[]).len(), 1);
         let limited = [RailFacts { rate: Some((50, 10)), ..rail(true) }];
-        assert!(unknown(&limited, &[rail(true)]).is_some());
-        assert_eq!(unknown(&limited, &limited), None);
+        assert_eq!(unknown(&limited, &[rail(true)]).len(), 1);
+        assert_eq!(unknown(&limited, &limited), Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_rail_that_the_database_does_not_know_is_told() {
+        let bank = RailFacts { rail_type: "bank".to_owned(), ..rail(false) };
+        let told = unknown(&[rail(false), bank], &[]);
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains("rail mtn ") && told[1].contains("rail bank "), "{told:?}");
+    }
+
+    fn identity(is_standby: bool, is_read_only: bool) -> Identity {
+        Identity { oid: 5, server_started: DateTime::UNIX_EPOCH, is_standby, is_read_only, may_act: true }
+    }
+
+    fn compared(ways: &[(Way, Identity)]) -> Vec<String> {
+        let database = Database::from_url("postgres://one@server/outbox").expect("a URL");
+        let mut found = Found::default();
+        compare(&database, ways, &mut found);
+        found.faults
+    }
+
+    #[test]
+    fn a_database_that_cannot_be_written_to_is_told_once_for_a_login_and_readers_may_only_read() {
+        let ways = |identity: &Identity| {
+            [Role::Owner, Role::Readonly, Role::Executor].map(|role| (Way::As(role), identity.clone()))
+        };
+        assert_eq!(compared(&ways(&identity(false, false))), Vec::<String>::new());
+        let standby = compared(&ways(&identity(true, true)));
+        assert_eq!(standby.len(), 1, "{standby:?}");
+        assert!(standby[0].ends_with("leads to a standby, which cannot be written to"), "{standby:?}");
+        assert!(compared(&ways(&identity(false, true)))[0].contains("may only read"));
+        let reader = [(Way::As(Role::Readonly), identity(false, true))];
+        assert_eq!(compared(&reader), Vec::<String>::new());
     }
 }

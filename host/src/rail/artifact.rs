@@ -1,5 +1,6 @@
 //! A component as bytes: its digest, its signature, and what its export and import lists say before anything is compiled.
 
+use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::{fmt, fs};
 
@@ -49,6 +50,8 @@ const INERT: [&str; 2] = ["wasi:filesystem/", "wasi:sockets/"];
 
 /// Imports and exports of a component. An adapter has some thirty; each one more costs the host memory before a limit holds.
 const NAMES_MAX: usize = 1_000;
+/// So much of a file is in memory while its digest is taken.
+const PIECE_BYTES: usize = 64 * 1024;
 
 /// A component's bytes, if there are not too many of them.
 pub fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
@@ -67,6 +70,20 @@ pub struct Digest([u8; 32]);
 impl Digest {
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
+    }
+
+    /// Of all that a reader gives, piece by piece: a large file need not be in memory.
+    pub(super) fn of_reader(mut from: impl Read) -> io::Result<Self> {
+        let mut sum = Sha256::new();
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            match from.read(&mut piece) {
+                Ok(0) => return Ok(Self(sum.finalize().into())),
+                Ok(bytes) => sum.update(&piece[..bytes]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     pub fn parse(text: &str) -> Option<Self> {

@@ -15,7 +15,7 @@ use super::artifact::Digest;
 use super::contract::{self, RailAdapter};
 use super::desk::Desk;
 use super::egress::rules::Operation;
-use super::egress::{Passage, Witness};
+use super::egress::{Departure, Passage, Witness};
 use super::error::CallError;
 use super::host::{Excess, State};
 use super::journal::Line;
@@ -106,7 +106,9 @@ impl Loaded {
             Task::Query => Operation::Query,
             Task::Disburse | Task::Validate => Operation::Validate,
         };
-        let passage = Passage::new(operation, Some(instruction), send_before);
+        let departure =
+            Departure { before: send_before, component: Some((self.digest, self.revoked.clone())) };
+        let passage = Passage::new(operation, Some(instruction), departure);
         let functions = &self.functions;
         self.run(sandbox, passage, async move |instance: &Instance, store: &mut Store<State>| {
             if task == Task::Query {
@@ -130,7 +132,7 @@ impl Loaded {
     /// Compares all its functions with the contract, and asks the adapter who it is. Nothing can leave.
     pub(super) async fn describe(&self, sandbox: &Sandbox) -> Result<Description, CallError> {
         let mut described = None;
-        let passage = Passage::new(Operation::Validate, None, None);
+        let passage = Passage::new(Operation::Validate, None, Departure::default());
         let attempt = self
             .run(sandbox, passage, async |instance: &Instance, store: &mut Store<State>| {
                 let adapter = RailAdapter::new(&mut *store, instance).map_err(Ended::Start)?;

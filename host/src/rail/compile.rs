@@ -3,13 +3,13 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{ExitStatusExt, parent_id};
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, ExitStatus, Stdio};
+use std::process::{self, ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 use std::{env, fmt};
 
-use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::sync::Mutex;
@@ -86,6 +86,7 @@ impl Compiler {
             .arg(COMMAND)
             .args([self.limits.memory_mib.to_string(), self.limits.cpu_seconds.to_string()])
             .arg(&self.engine)
+            .arg(process::id().to_string())
             .env_clear()
             .envs(ENVIRONMENT)
             .stdin(Stdio::piped())
@@ -146,15 +147,23 @@ async fn ended(child: &mut Child, component: &[u8]) -> io::Result<(ExitStatus, S
     Ok((status, String::from_utf8_lossy(&said?).into_owned()))
 }
 
-/// The words in which Rust and Linux say that there is no room: an allocation, a buffer, a mapping, the stack of a thread.
+/// The words in which Rust and Linux say that there is no room: an allocation, a buffer, a mapping, the stack of a thread; the
+/// last two of these in each of the ways in which an error can be written.
 fn ran_out_of_memory(said: &str) -> bool {
-    ["memory allocation of", "out of memory", "os error 12", "os error 11"]
-        .iter()
-        .any(|word| said.contains(word))
+    [
+        "memory allocation of",
+        "out of memory",
+        "os error 12",
+        "os error 11",
+        "Os { code: 12,",
+        "Os { code: 11,",
+    ]
+    .iter()
+    .any(|word| said.contains(word))
 }
 
-/// What `railhost compile-component MEMORY_MIB CPU_SECONDS ENGINE` does: a component comes on standard input, its code goes to
-/// standard output. To be called before anything else in the process.
+/// What `railhost compile-component MEMORY_MIB CPU_SECONDS ENGINE PARENT` does: a component comes on standard input, its code
+/// goes to standard output. To be called before anything else in the process.
 pub fn child() -> ExitCode {
     match compile_standard_input() {
         Ok(()) => ExitCode::SUCCESS,
@@ -167,11 +176,12 @@ pub fn child() -> ExitCode {
 
 fn compile_standard_input() -> Result<(), String> {
     let arguments: Vec<String> = env::args().skip(2).collect();
-    let [memory_mib, cpu_seconds, wanted] = &arguments[..] else {
-        return Err(format!("{COMMAND} takes 3 arguments, found {}", arguments.len()));
+    let [memory_mib, cpu_seconds, wanted, parent] = &arguments[..] else {
+        return Err(format!("{COMMAND} takes 4 arguments, found {}", arguments.len()));
     };
     let number =
         |text: &str| text.parse::<u32>().map_err(|error| format!("{text:?} is not a number: {error}"));
+    end_with(number(parent)?).map_err(|error| format!("the compiler does not begin: {error}"))?;
     limit_itself(number(memory_mib)?, number(cpu_seconds)?)
         .map_err(|error| format!("the limits of the compiler cannot be set: {error}"))?;
 
@@ -194,6 +204,16 @@ fn compile_standard_input() -> Result<(), String> {
     out.write_all(&code)
         .and_then(|()| out.flush())
         .map_err(|error| format!("the code cannot be written: {error}"))
+}
+
+/// A host that is killed cannot end its compiler, which would work for nobody until its limits end it.
+fn end_with(parent: u32) -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // It may have died before the kernel was told.
+    match parent_id() == parent {
+        true => Ok(()),
+        false => Err(io::Error::other(format!("process {parent}, which wanted its code, is gone"))),
+    }
 }
 
 fn limit_itself(memory_mib: u32, cpu_seconds: u32) -> io::Result<()> {
@@ -242,6 +262,13 @@ mod tests {
             judged(exited(101), "panicked: Cannot allocate memory (os error 12)"),
             "compiling it took more than 1024 MiB of memory"
         );
+        for said in [
+            r#"called `Result::unwrap()` on an `Err` value: Os { code: 11, kind: WouldBlock, message: "Resource temporarily unavailable" }"#,
+            r#"The global thread pool has not been initialized.: Os { code: 12, kind: OutOfMemory, message: "Cannot allocate memory" }"#,
+        ] {
+            assert_eq!(judged(exited(101), said), "compiling it took more than 1024 MiB of memory");
+        }
+        assert_eq!(judged(exited(101), "Os { code: 110, }"), "cannot be compiled: Os { code: 110, }");
         assert_eq!(judged(Signal::XCPU.as_raw(), ""), "compiling it took more than 60 s of processor time");
         assert_eq!(judged(Signal::XFSZ.as_raw(), ""), "its compiled code has more than 512 MiB");
         assert_eq!(judged(Signal::KILL.as_raw(), ""), "cannot be compiled: signal 9 ended the compiler");

@@ -350,6 +350,11 @@ impl Definition {
         self.folder.join(relative)
     }
 
+    /// The file itself, where it was read from one.
+    pub(super) fn own_path(&self) -> PathBuf {
+        self.folder.join(format!("{}.toml", self.name))
+    }
+
     /// Every value that does not stand in the file: under which key, from where, and whether all the world may know it.
     pub(super) fn sources(&self) -> Vec<(String, &Source, Secrecy)> {
         let file = &self.file;
@@ -367,18 +372,25 @@ impl Definition {
         secrets.chain(keys).chain(client).collect()
     }
 
-    /// The files besides this one that decide what is loaded.
-    pub(super) fn refers_to(&self) -> Vec<PathBuf> {
+    /// The files that hold no secret and decide what is loaded, besides this one: under which key, and where.
+    pub(super) fn public_files(&self) -> Vec<(&'static str, PathBuf)> {
         let file = &self.file;
         let mut all = Vec::new();
         if !file.component.starts_with(BUILTIN) {
-            all.push(self.path(Path::new(&file.component)));
+            all.push(("component", self.path(Path::new(&file.component))));
         }
-        all.extend(file.signature.iter().map(|signature| self.path(&signature.file)));
-        all.extend(file.network.ca.iter().map(|ca| self.path(ca)));
-        all.extend(file.network.client.iter().map(|client| self.path(&client.certificate)));
-        all.extend(self.sources().into_iter().filter_map(|(_, source, _)| self.source_path(source)));
+        all.extend(file.signature.iter().map(|signature| ("signature.file", self.path(&signature.file))));
+        all.extend(file.network.ca.iter().map(|ca| ("network.ca", self.path(ca))));
+        let client = file.network.client.iter();
+        all.extend(client.map(|client| ("network.client.certificate", self.path(&client.certificate))));
         all
+    }
+
+    /// The files besides this one that decide what is loaded.
+    pub(super) fn refers_to(&self) -> Vec<PathBuf> {
+        let public = self.public_files().into_iter().map(|(_, path)| path);
+        let sources = self.sources().into_iter().filter_map(|(_, source, _)| self.source_path(source));
+        public.chain(sources).collect()
     }
 
     pub(super) fn source_path(&self, source: &Source) -> Option<PathBuf> {
@@ -390,10 +402,7 @@ impl Definition {
 
     /// Follows a reference. The value is never part of a message.
     pub(super) fn read(&self, key: &str, source: &Source) -> Result<SecretString, LoadError> {
-        let problem = |problem: String| LoadError::Definition {
-            path: self.folder.join(format!("{}.toml", self.name)),
-            problem,
-        };
+        let problem = |problem: String| LoadError::Definition { path: self.own_path(), problem };
         let found = match source {
             Source::Env { env: name } => env::var(name).map(SecretString::from).map_err(|_| {
                 problem(format!("{key} refers to the environment variable {name}, which is not set"))

@@ -15,6 +15,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use super::aside::Aside;
 use super::contract::imported::{http, log, settings, tokens, types, vault};
 use super::desk::{Desk, Inside};
+use super::egress::rules::Operation;
 use super::egress::{Failure, Outgoing, Passage};
 use super::error::CallError;
 use super::journal::Journal;
@@ -22,6 +23,8 @@ use super::limits::{
     INSTANCES_MAX, Limits, MEMORIES_MAX, RANDOM_BYTES_MAX, RESOURCES_MAX, TABLE_ELEMENTS_MAX, TABLES_MAX,
 };
 use super::vault::Problem;
+
+const NOT_NOW: &str = "nothing is signed but for disburse and query-status";
 
 /// One call.
 pub(super) struct State {
@@ -51,6 +54,11 @@ impl State {
             table,
             inside,
         }
+    }
+
+    /// A signature belongs to a request, and only a payment or a question about one makes requests.
+    fn may_sign(&self) -> Result<bool> {
+        Ok(self.desk()?.passage.operation != Operation::Validate)
     }
 
     /// A guest asks for one thing at a time, so the desk is free whenever it asks.
@@ -133,10 +141,16 @@ impl vault::Host for State {
     }
 
     fn sign(&mut self, key: String, message: Vec<u8>) -> Result<Result<Vec<u8>, vault::Problem>> {
+        if !self.may_sign()? {
+            return Ok(Err(vault::Problem::Unfit(NOT_NOW.to_owned())));
+        }
         Ok(self.inside.vault.sign(&key, &message).map_err(Into::into))
     }
 
     fn hmac(&mut self, key: String, message: Vec<u8>) -> Result<Result<Vec<u8>, vault::Problem>> {
+        if !self.may_sign()? {
+            return Ok(Err(vault::Problem::Unfit(NOT_NOW.to_owned())));
+        }
         Ok(self.inside.vault.hmac(&key, &message).map_err(Into::into))
     }
 

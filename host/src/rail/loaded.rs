@@ -230,7 +230,7 @@ pub(super) fn digest_wanted(definition: &Definition) -> Option<Digest> {
 fn component_bytes(definition: &Definition) -> Result<Vec<u8>, LoadError> {
     if let Some(name) = definition.file.component.strip_prefix(BUILTIN) {
         return crate::builtin::component(name).map(<[u8]>::to_vec).ok_or_else(|| LoadError::Definition {
-            path: definition.path(Path::new(&format!("{}.toml", definition.name))),
+            path: definition.own_path(),
             problem: format!(
                 "component is {BUILTIN}{name}, expected one of {}",
                 crate::builtin::names().join(", ")

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 
 use secrecy::ExposeSecret;
 
@@ -63,22 +64,33 @@ impl Definition {
         Some(format!("{key} is that of a simulator, which everybody knows, expected your own"))
     }
 
-    /// A value in a file that others may read is not a secret, and a key that others may write is not the rail's.
+    /// A value in a file that others may read is not a secret, and what others may write is not the operator's.
     fn mode_problem(&self) -> Option<String> {
-        self.sources().into_iter().find_map(|(key, source, secrecy)| {
-            let path = self.source_path(source)?;
+        self.all_files().into_iter().find_map(|(key, path, secrecy)| {
             let mode = fs::metadata(&path).ok()?.mode() & 0o777;
-            let (open_to_others, what) = match secrecy {
-                Secrecy::Secret => (mode & 0o077, "is open to group or others"),
-                Secrecy::Public => (mode & 0o022, "may be written by group or others"),
+            let (open_to_others, what, expected) = match secrecy {
+                Secrecy::Secret => (mode & 0o077, "is open to group or others", "0600 or 0400"),
+                Secrecy::Public => (mode & 0o022, "may be written by group or others", "0644 or less"),
             };
             (open_to_others != 0).then(|| {
                 format!(
-                    "{key} is in {}, which {what} (mode {mode:04o}), expected mode 0600 or 0400",
+                    "{key} is in {}, which {what} (mode {mode:04o}), expected mode {expected}",
                     path.display()
                 )
             })
         })
+    }
+
+    /// Everything on disk that decides what this rail does, and who may know it.
+    fn all_files(&self) -> Vec<(String, PathBuf, Secrecy)> {
+        let own = ("the rail".to_owned(), self.own_path(), Secrecy::Public);
+        let sources = self.sources().into_iter().filter_map(|(key, source, secrecy)| {
+            let path = self.source_path(source)?;
+            Some((key, path, secrecy))
+        });
+        let public =
+            self.public_files().into_iter().map(|(key, path)| (key.to_owned(), path, Secrecy::Public));
+        sources.chain(public).chain([own]).collect()
     }
 }
 

@@ -2,18 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use arc_swap::ArcSwap;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::spawn_blocking;
+use uuid::Uuid;
 
 use crate::faults::{CrashPoint, crash_point};
 
 use super::artifact::{BYTES_MAX, Digest};
 use super::definition::Definition;
-use super::error::LoadError;
+use super::error::{CallError, LoadError};
 use super::event::{LoadEvent, LoadOutcome};
 use super::file;
 use super::loaded::{Loaded, digest_wanted};
@@ -26,8 +29,10 @@ use super::sandbox::Sandbox;
 pub struct Rail {
     pub name: String,
     current: ArcSwap<Loaded>,
-    /// The one before, for questions about what it sent.
+    /// The component before, for questions about what it sent.
     previous: Mutex<Option<Arc<Loaded>>>,
+    /// What was loaded before, perhaps the same component with older keys.
+    rotated: Mutex<Option<Arc<Loaded>>>,
     /// Of the rail's file and everything it refers to, as loaded.
     seen: Mutex<Digest>,
     revoked: Arc<Revoked>,
@@ -53,6 +58,12 @@ impl Rail {
                 && loaded.timeouts.call_ms <= current.timeouts.call_ms
         });
         [asked_for, Some(current)].into_iter().flatten().find(|loaded| !self.revoked.contains(&loaded.digest))
+    }
+
+    /// Whether a callback comes from where an adapter of this rail had it sent to, under its present key or the one before.
+    pub fn vouches(&self, outbox_id: Uuid, proof: &str) -> bool {
+        let rotated = self.rotated.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        [Some(self.current()), rotated].iter().flatten().any(|loaded| loaded.vouches(outbox_id, proof))
     }
 
     /// Whether the component that speaks for it may not: every call of it fails, until it is replaced.
@@ -87,8 +98,11 @@ impl Rail {
         crash_point(CrashPoint::Swapping);
         let to = loaded.digest;
         let old = self.current.swap(Arc::new(loaded));
-        // The same component with the secrets and limits of yesterday is of no use to anybody.
-        *self.previous.lock().unwrap_or_else(PoisonError::into_inner) = (old.digest != to).then_some(old);
+        // The same component with the limits of yesterday is of no use to a question.
+        if old.digest != to {
+            *self.previous.lock().unwrap_or_else(PoisonError::into_inner) = Some(old.clone());
+        }
+        *self.rotated.lock().unwrap_or_else(PoisonError::into_inner) = Some(old);
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
     }
 }
@@ -101,6 +115,8 @@ pub struct Rails {
     events: UnboundedSender<LoadEvent>,
     revoked: Arc<Revoked>,
     rails: RwLock<BTreeMap<String, Arc<Rail>>>,
+    /// What was refused last, by the rail's file: in which state, and why.
+    refused: Mutex<BTreeMap<PathBuf, (Digest, String)>>,
 }
 
 /// What a reload did to a rail.
@@ -114,8 +130,19 @@ pub enum Reloaded {
     Added(Digest),
     /// The rail goes on with what it had, if it had anything.
     Refused(LoadError),
+    /// Nothing changed since it was refused, and so it was not tried again. The reason is the one of then.
+    StillRefused(String),
     /// Its file is gone; it goes on with what it had.
     Missing,
+}
+
+/// Why the files are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Occasion {
+    Start,
+    Change,
+    /// Somebody wants it.
+    Asked,
 }
 
 impl Rails {
@@ -133,9 +160,10 @@ impl Rails {
             events,
             revoked: Arc::default(),
             rails: RwLock::default(),
+            refused: Mutex::default(),
         };
         for path in files(folder)? {
-            if let Reloaded::Refused(error) = rails.renew(sandbox, &path, false).await {
+            if let Reloaded::Refused(error) = rails.renew(sandbox, &path, Occasion::Start).await {
                 return Err(error);
             }
         }
@@ -164,48 +192,86 @@ impl Rails {
     }
 
     /// Looks at all files again and swaps in what changed. New calls go to the new component, calls in flight finish on the
-    /// old one; a bad one changes nothing.
+    /// old one; a bad one changes nothing. What was refused before is tried again only where something about it changed:
+    /// a component that is endless to compile costs a minute each time.
     pub async fn reload(&self, sandbox: &Sandbox) -> Result<BTreeMap<String, Reloaded>, LoadError> {
+        self.look(sandbox, Occasion::Change).await
+    }
+
+    /// The same for somebody who asks: what was refused is tried again. A full disk or a busy machine may have been the reason.
+    pub async fn reload_asked(&self, sandbox: &Sandbox) -> Result<BTreeMap<String, Reloaded>, LoadError> {
+        self.look(sandbox, Occasion::Asked).await
+    }
+
+    async fn look(
+        &self,
+        sandbox: &Sandbox,
+        occasion: Occasion,
+    ) -> Result<BTreeMap<String, Reloaded>, LoadError> {
         let mut report: BTreeMap<String, Reloaded> =
             self.all().iter().map(|rail| (rail.name.clone(), Reloaded::Missing)).collect();
-        for path in files(&self.folder)? {
-            report.insert(name_of(&path), self.renew(sandbox, &path, true).await);
+        let paths = files(&self.folder)?;
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).retain(|path, _| paths.contains(path));
+        for path in &paths {
+            report.insert(name_of(path), self.renew(sandbox, path, occasion).await);
         }
         Ok(report)
     }
 
     /// Loads one rail if anything about it changed, and tells of it.
-    async fn renew(&self, sandbox: &Sandbox, path: &Path, running: bool) -> Reloaded {
+    async fn renew(&self, sandbox: &Sandbox, path: &Path, occasion: Occasion) -> Reloaded {
         let name = name_of(path);
-        let (component, file, done) = match Definition::load(path) {
-            Err(error) => {
-                let file = Digest::of(&file::read(path, file::SMALL_BYTES_MAX).unwrap_or_default());
-                (None, file, Reloaded::Refused(error))
-            }
-            Ok(definition) => {
-                let wanted = digest_wanted(&definition);
-                let done = self.exchange(sandbox, path, &definition).await;
-                (
-                    wanted,
-                    definition.digest,
-                    done.unwrap_or_else(|error| Reloaded::Refused(in_file(path, error))),
-                )
-            }
+        let Found { definition, file, seen, state } = Found::at(path).await;
+        if occasion == Occasion::Change
+            && let Some(why) = self.refused_before(path, &state)
+        {
+            return Reloaded::StillRefused(why);
+        }
+        let component = definition.as_ref().ok().and_then(digest_wanted);
+        let done = match definition {
+            Ok(definition) => self.exchange(sandbox, path, &definition, seen).await,
+            Err(error) => Err(error),
         };
+        // Of a busy host or machine, and cheap to try again.
+        let passes = matches!(
+            &done,
+            Err(LoadError::Describe(CallError::Busy(_) | CallError::Deadline(_) | CallError::Cpu(_)))
+        );
+        let done = done.unwrap_or_else(|error| Reloaded::Refused(in_file(path, error)));
+        self.remember(path, state, &done, passes);
         let (outcome, detail) = match &done {
-            Reloaded::Unchanged | Reloaded::Missing => return done,
-            Reloaded::Added(_) if running => (LoadOutcome::Loaded, "new while the host runs".to_owned()),
-            Reloaded::Added(_) => (LoadOutcome::Loaded, "at the start".to_owned()),
+            Reloaded::Unchanged | Reloaded::Missing | Reloaded::StillRefused(_) => return done,
+            Reloaded::Added(_) if occasion == Occasion::Start => {
+                (LoadOutcome::Loaded, "at the start".to_owned())
+            }
+            Reloaded::Added(_) => (LoadOutcome::Loaded, "new while the host runs".to_owned()),
             Reloaded::Swapped { from, .. } => (LoadOutcome::Loaded, format!("takes over from {from}")),
             Reloaded::Refused(error) => {
                 let revoked = component.is_some_and(|digest| self.revoked.contains(&digest));
                 (if revoked { LoadOutcome::Revoked } else { LoadOutcome::Refused }, error.to_string())
             }
         };
-        let added = running && matches!(done, Reloaded::Added(_));
+        let added = occasion != Occasion::Start && matches!(done, Reloaded::Added(_));
         // Nobody listens where no record is kept.
         self.events.send(LoadEvent { rail: name, outcome, component, file, detail, added }).ok();
         done
+    }
+
+    fn refused_before(&self, path: &Path, state: &Digest) -> Option<String> {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.get(path).filter(|(then, _)| then == state).map(|(_, why)| why.clone())
+    }
+
+    fn remember(&self, path: &Path, state: Digest, done: &Reloaded, passes: bool) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        match done {
+            Reloaded::Refused(error) if !passes => {
+                refused.insert(path.to_owned(), (state, error.to_string()));
+            }
+            _ => {
+                refused.remove(path);
+            }
+        }
     }
 
     async fn exchange(
@@ -213,8 +279,8 @@ impl Rails {
         sandbox: &Sandbox,
         path: &Path,
         definition: &Definition,
+        seen: Digest,
     ) -> Result<Reloaded, LoadError> {
-        let seen = fingerprint(definition).await;
         let rail = self.get(&definition.name);
         let known = rail.as_ref().map(|rail| *rail.seen.lock().unwrap_or_else(PoisonError::into_inner));
         if known == Some(seen) {
@@ -255,6 +321,7 @@ impl Rails {
             name: name.to_owned(),
             current: ArcSwap::from_pointee(loaded),
             previous: Mutex::default(),
+            rotated: Mutex::default(),
             seen: Mutex::new(seen),
             revoked: self.revoked.clone(),
             told: Mutex::default(),
@@ -264,8 +331,35 @@ impl Rails {
     }
 }
 
+/// A rail's file as it was found, with everything that decides whether it can be loaded.
+struct Found {
+    definition: Result<Definition, LoadError>,
+    /// Of the file itself.
+    file: Digest,
+    /// Of that, and of the content of all that it refers to: component, signature, secrets, keys and certificates.
+    seen: Digest,
+    /// Of that, and of who may read and write these files.
+    state: Digest,
+}
+
+impl Found {
+    async fn at(path: &Path) -> Self {
+        match Definition::load(path) {
+            Ok(definition) => {
+                let (seen, state) = fingerprints(path, &definition).await;
+                Self { file: definition.digest, definition: Ok(definition), seen, state }
+            }
+            Err(error) => {
+                let file = Digest::of(&file::read(path, file::SMALL_BYTES_MAX).unwrap_or_default());
+                Self { definition: Err(error), file, seen: file, state: file }
+            }
+        }
+    }
+}
+
+/// For people: a file whose name is not UTF-8 is refused, and told of all the same.
 fn name_of(path: &Path) -> String {
-    path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned()
+    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 fn in_file(path: &Path, error: LoadError) -> LoadError {
@@ -288,20 +382,23 @@ pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
     Ok(files)
 }
 
-/// Changes when the rail's file does, or the content of any file that it refers to: component, signature, secrets, keys and
-/// certificates.
-async fn fingerprint(definition: &Definition) -> Digest {
-    let (file, referred) = (definition.digest, definition.refers_to());
+/// What is seen of a rail's files, and the state that they are in.
+async fn fingerprints(path: &Path, definition: &Definition) -> (Digest, Digest) {
+    let (own, file, referred) = (path.to_owned(), definition.digest, definition.refers_to());
     let look = move || {
-        let mut all = file.as_bytes().to_vec();
+        let mode = |path: &Path| fs::metadata(path).map_or(0, |found| found.mode()).to_le_bytes();
+        let (mut all, mut modes) = (file.as_bytes().to_vec(), mode(&own).to_vec());
         for path in referred {
+            let content = file::open(&path).and_then(|opened| Digest::of_reader(opened.take(BYTES_MAX + 1)));
             // One that cannot be read differs from an empty one.
-            let content = file::read(&path, BYTES_MAX).map(|bytes| Digest::of(&bytes));
             all.push(u8::from(content.is_ok()));
             all.extend_from_slice(content.unwrap_or(file).as_bytes());
+            modes.extend_from_slice(&mode(&path));
         }
-        Digest::of(&all)
+        let seen = Digest::of(&all);
+        all.extend_from_slice(&modes);
+        (seen, Digest::of(&all))
     };
     // It fails with the process only.
-    spawn_blocking(look).await.unwrap_or(file)
+    spawn_blocking(look).await.unwrap_or((file, file))
 }

@@ -7,7 +7,7 @@ use super::artifact::Digest;
 
 /// Shared by all rails of a host. None is ever taken back.
 #[derive(Debug, Default)]
-pub(super) struct Revoked(RwLock<BTreeSet<Digest>>);
+pub(crate) struct Revoked(RwLock<BTreeSet<Digest>>);
 
 impl Revoked {
     pub(super) fn contains(&self, digest: &Digest) -> bool {

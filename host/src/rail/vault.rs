@@ -53,7 +53,7 @@ impl Vault {
         for (name, file) in &definition.file.keys {
             let value = definition.read(&format!("keys.{name}.key"), &file.key)?;
             let key = Key::read(file.algorithm, &value).map_err(|problem| LoadError::Definition {
-                path: definition.path(std::path::Path::new(&format!("{}.toml", definition.name))),
+                path: definition.own_path(),
                 problem: format!("keys.{name}.key: {problem}"),
             })?;
             keys.insert(name.clone(), key);

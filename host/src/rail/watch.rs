@@ -19,17 +19,21 @@ impl Rails {
     /// Looks for changes again and again, and at once on SIGHUP, for as long as it is polled.
     pub async fn watch(&self, sandbox: &Sandbox, every: Duration) -> io::Result<Infallible> {
         let mut hangup = signal(SignalKind::hangup())?;
-        let mut known = stamps(&self.folder).await?;
+        // Nothing is known at first: what changed since it was loaded is found by the first look.
+        let mut known = None;
         loop {
             let asked = tokio::select! {
                 _ = hangup.recv() => true,
                 () = sleep(every) => false,
             };
             // Taken before the files are read: one that is still being written differs at the next look.
-            let now = stamps(&self.folder).await?;
+            let now = Some(stamps(&self.folder).await?);
             if asked || now != known {
                 known = now;
-                report(self.reload(sandbox).await);
+                report(match asked {
+                    true => self.reload_asked(sandbox).await,
+                    false => self.reload(sandbox).await,
+                });
             }
         }
     }
@@ -80,6 +84,9 @@ fn report(reloaded: Result<std::collections::BTreeMap<String, Reloaded>, LoadErr
     for (rail, done) in rails {
         match done {
             Reloaded::Unchanged => {}
+            Reloaded::StillRefused(why) => {
+                tracing::debug!(rail, why, "{rail}: still refused, it goes on as it is: {why}");
+            }
             Reloaded::Swapped { from, to } if from == to => {
                 tracing::info!(rail, %to, "{rail}: loaded anew with the same component {to}");
             }

@@ -19,6 +19,9 @@ use crate::payment::{Instruction, Origin, RailKey, Violation};
 use crate::rail::artifact::Digest;
 use crate::rail::{self, CallError, Heard, Loaded, Task};
 
+/// Until a payment is looked at again that may have left, cannot be asked about, and is stopped by a person.
+const HELD_BACK: Duration = Duration::from_secs(5);
+
 /// How an attempt ended.
 pub(super) enum End {
     /// With something to write down.
@@ -76,6 +79,17 @@ pub(super) async fn run(host: &Arc<Host>, lane: &Lane, lease: &Lease, claim: Cla
                 (asked, Task::Query)
             }
         };
+    // Such a row is leasable during a pause, to be asked about; given back as it is it would be leased again at once.
+    if task == Task::Disburse && lease.unsettled && host.is_held_back(lease, claim.sent) {
+        return End::Held(Box::new(Hold {
+            held: lease.held(),
+            delay_seconds: HELD_BACK.as_secs_f64(),
+            error_code: ErrorCode::OnHold.as_str(),
+            rail_code: None,
+            message: Some("its rail is paused or its participant suspended".to_owned()),
+            adapter_digest: None,
+        }));
+    }
     let done = match read(lease) {
         Err(violations) => Some((invalid(task, &violations), None)),
         Ok(instruction) if task == Task::Query => {
@@ -169,7 +183,7 @@ async fn send(
     claim_sent: Instant,
 ) -> Done {
     shape(host, lane, loaded).await;
-    if host.is_held_back(lease, claim_sent) || lane.rail.is_revoked() {
+    if lane.rail.is_revoked() || host.is_held_back(lease, claim_sent) {
         return None;
     }
     let mut trusted_until = may_start(host, loaded, lease)?;
@@ -252,16 +266,19 @@ fn sign(decision: &Decision, instruction: &Instruction) -> Option<Sign> {
         _ if decision.opens_breaker || decision.rail_waits => {
             Some(Sign::Hold(asked_for.map(|seconds| Duration::from_secs(seconds.into()))))
         }
-        (_, Some(ErrorCode::InvalidPayload | ErrorCode::RefusedLocally)) => None,
-        (Class::Terminal | Class::TerminalReview, Some(ErrorCode::RailDeclined))
-            if !faults::is_left_out(Guard::RefusalsTrip) =>
-        {
-            let code = decision.rail_code.as_deref().unwrap_or_default();
+        // What an adapter refuses by itself costs a payment like the rail's no: a run of it stops the rail, one of it says nothing.
+        (
+            Class::Terminal | Class::TerminalReview,
+            Some(code @ (ErrorCode::RailDeclined | ErrorCode::InvalidPayload | ErrorCode::RefusedLocally)),
+        ) if !faults::is_left_out(Guard::RefusalsTrip) => {
+            let code = decision.rail_code.as_deref().unwrap_or(code.as_str());
             let (destination, participant) = (&instruction.destination, &instruction.origin.participant_id);
             Some(Sign::Refused(Refusal::new(code, destination, participant)))
         }
+        (_, Some(ErrorCode::InvalidPayload | ErrorCode::RefusedLocally)) => None,
         (Class::Unknown | Class::Retryable, _) => Some(Sign::Bad),
         (Class::Pending | Class::NotFound, _) if decision.of_a_question => None,
+        (Class::Pending, _) => Some(Sign::Accepted),
         _ => Some(Sign::Good),
     }
 }
@@ -277,7 +294,7 @@ fn tell_of_denials(host: &Arc<Host>, lane: &Lane, attempt: &rail::Attempt, instr
             digest = %attempt.digest,
             "{}: kept from leaving: {why}", lane.rail.name
         );
-        if lane.stops_for(denied.rule, &instruction.origin.participant_id) {
+        if lane.stops_for(denied.rule, attempt.digest, &instruction.origin.participant_id) {
             let why = format!("its adapter {} tried what it must not: {why}", attempt.digest);
             host.stop_rail(&lane.rail.name, &why);
         }

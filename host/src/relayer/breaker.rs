@@ -22,6 +22,8 @@ pub(super) struct Breaker(Mutex<Inner>);
 struct Inner {
     state: State,
     refusals: Refusals,
+    /// For a person: whatever is heard meanwhile, nothing is given to the rail.
+    stopped: bool,
 }
 
 impl Inner {
@@ -30,7 +32,7 @@ impl Inner {
             false => State::Beginning { one_is_out: false },
             true => State::Closed { ended: 0, failed: 0 },
         };
-        Self { state, refusals: Refusals::default() }
+        Self { state, refusals: Refusals::default(), stopped: false }
     }
 }
 
@@ -67,6 +69,8 @@ pub(super) enum Grants {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Sign {
     Good,
+    /// The rail took it and has not decided: it works, but nobody was paid yet.
+    Accepted,
     Bad,
     /// The rail's final no to this payment. A run of them says something of the rail.
     Refused(Refusal),
@@ -79,13 +83,20 @@ impl Breaker {
         Self(Mutex::new(Inner::beginning()))
     }
 
+    /// Nothing more, until it begins again.
+    pub(super) fn stop(&self) {
+        self.inner().stopped = true;
+    }
+
     /// A person says that it may go on: with one payment, as after a start.
     pub(super) fn begin_again(&self) {
         *self.inner() = Inner::beginning();
     }
 
     pub(super) fn grants(&self, now: Instant) -> Grants {
-        match self.inner().state {
+        let inner = self.inner();
+        match inner.state {
+            _ if inner.stopped => Grants::None,
             State::Closed { .. } => Grants::All,
             State::Open { until, .. } if now >= until => Grants::One,
             State::Beginning { one_is_out: false } => Grants::One,
@@ -97,6 +108,7 @@ impl Breaker {
     pub(super) fn admit(&self, now: Instant) -> Option<Ticket<'_>> {
         let mut inner = self.inner();
         let probe = match inner.state {
+            _ if inner.stopped => return None,
             State::Closed { .. } => false,
             State::Open { until, bad_probes } if now >= until => {
                 inner.state = State::Probing { bad_probes };
@@ -119,7 +131,7 @@ impl Breaker {
                 self.inner().refusals.end();
                 false
             }
-            Sign::Bad => false,
+            Sign::Accepted | Sign::Bad => false,
             telling => self.saw(telling, false, pace, now),
         }
     }
@@ -132,6 +144,7 @@ impl Breaker {
                 inner.refusals.end();
                 Sign::Good
             }
+            Sign::Accepted => Sign::Good,
             other => other,
         };
         let was_open = matches!(inner.state, State::Open { .. });
@@ -402,6 +415,31 @@ mod tests {
         breaker.heard(Sign::Good, &PACE, now);
         assert!((0..most).all(|n| !refuse(n)), "it begins anew");
         assert!(refuse(most));
+    }
+
+    #[test]
+    fn payments_that_a_rail_only_took_do_not_end_a_run_of_refusals() {
+        let (breaker, now) = breaker();
+        let most = super::super::refusals::PAYEES_MAX;
+        for n in 0..most {
+            assert_eq!(breaker.grants(now), Grants::All);
+            call(&breaker, Sign::Accepted, now);
+            breaker.heard(refusal("CLOSED", &n.to_string(), &(n % 2).to_string()), &PACE, now);
+        }
+        assert_eq!(breaker.grants(now), Grants::None);
+    }
+
+    #[test]
+    fn a_stopped_rail_is_given_nothing_until_it_begins_again_whatever_is_heard_meanwhile() {
+        let (breaker, now) = breaker();
+        let straggler = breaker.admit(now).expect("closed");
+        breaker.stop();
+        let day = now + Duration::from_secs(86_400);
+        straggler.saw(Sign::Good, &PACE, now);
+        breaker.heard(Sign::Good, &PACE, now);
+        assert!(breaker.grants(day) == Grants::None && breaker.admit(day).is_none());
+        breaker.begin_again();
+        assert_eq!(breaker.grants(now), Grants::One);
     }
 
     #[test]

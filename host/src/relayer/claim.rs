@@ -41,6 +41,8 @@ const FINDS_MIN: u32 = 10;
 /// The database takes a host for dead that was silent for a minute.
 const ALIVE_EVERY: Duration = Duration::from_secs(15);
 const FAILED_PAUSE_FIRST: Duration = Duration::from_millis(100);
+/// Between two looks for what a claim without an answer may have leased.
+const DOUBTED_EVERY: Duration = Duration::from_secs(1);
 const FAILED_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Claims until the host stops. The only claimer of the process, so it never overlaps itself.
@@ -60,12 +62,14 @@ pub(super) async fn run(
     let mut found_at = Instant::now();
     let mut window = Window::new();
     let mut clock = Clock::default();
-    let mut in_doubt = false;
+    let mut doubt = Doubt::default();
     while !host.is_stopping() {
         if said.at.elapsed() > ALIVE_EVERY {
             said.say(host, said.asleep).await;
         }
-        if !host.can_write() {
+        // Also while outcomes wait: what was never sent must not run out as if it had been.
+        let handed_back = doubt.ends(host).await;
+        if handed_back.is_ok() && !host.can_write() {
             tokio::select! {
                 () = host.freed.notified() => {}
                 () = tokio::time::sleep(NAP) => {}
@@ -73,7 +77,11 @@ pub(super) async fn run(
             }
             continue;
         }
-        let looked = match look_again(host, &ended, &mut clock, &mut in_doubt).await {
+        let looked = match handed_back {
+            Ok(()) => look(host, &ended, &mut clock).await.inspect_err(|_| doubt.begins(host)),
+            Err(error) => Err(error),
+        };
+        let looked = match looked {
             Ok(looked) => looked,
             Err(error) => {
                 host.metrics.claims_failed.inc();
@@ -132,7 +140,7 @@ pub(super) async fn run(
             }
         }
     }
-    if in_doubt && let Err(error) = hand_back(host).await {
+    if let Err(error) = doubt.ends(host).await {
         tracing::info!(%error, "what the last claim may have leased is left to expire: {error}");
     }
     Ok(())
@@ -200,20 +208,33 @@ impl Clock {
 }
 
 /// A claim that was not answered may have leased something all the same: that goes back before the next one, by a commit that is
-/// known to hold. What was never brought to us was not sent to anybody.
-async fn look_again(
-    host: &Arc<Host>,
-    ended: &UnboundedSender<Ended>,
-    clock: &mut Clock,
-    in_doubt: &mut bool,
-) -> Result<Looked, Error> {
-    if *in_doubt {
-        hand_back(host).await?;
-        *in_doubt = false;
+/// known to hold. What was never brought to us was not sent to anybody. Where the server could not be told to cancel it, the claim
+/// may take effect later still: this host looks again until what it could have leased has ended anyway.
+#[derive(Debug, Default)]
+struct Doubt {
+    until: Option<Instant>,
+    looked_at: Option<Instant>,
+}
+
+impl Doubt {
+    fn begins(&mut self, host: &Host) {
+        let leases = host.lanes.values().map(|lane| lane.rail.current().pace.lease_seconds);
+        let longest = Duration::from_secs_f64(leases.fold(0.0, f64::max));
+        *self = Self { until: Some(Instant::now() + longest), looked_at: None };
     }
-    let looked = look(host, ended, clock).await;
-    *in_doubt = looked.is_err();
-    looked
+
+    async fn ends(&mut self, host: &Host) -> Result<(), Error> {
+        let Some(until) = self.until else { return Ok(()) };
+        if self.looked_at.is_some_and(|at| at.elapsed() < DOUBTED_EVERY) {
+            return Ok(());
+        }
+        hand_back(host).await?;
+        self.looked_at = Some(Instant::now());
+        if Instant::now() >= until {
+            self.until = None;
+        }
+        Ok(())
+    }
 }
 
 async fn hand_back(host: &Host) -> Result<(), Error> {

@@ -1,5 +1,6 @@
 //! What has to be done again and again. All of it is safe on every host at once.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
@@ -21,9 +22,9 @@ const STOPPED_EVERY: Duration = Duration::from_secs(1);
 const BREAKERS_EVERY: Duration = Duration::from_secs(1);
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
 /// Times that lie ahead of a clock that went back are put right within this.
-const CLOCK_EVERY: Duration = Duration::from_secs(1);
+const CLOCK_EVERY: Duration = Duration::from_secs(2);
 /// The queue itself is the truth about leases, not its index: all of it is looked at again and again, a few pages at a time.
-const SWEEP_EVERY: Duration = Duration::from_secs(5);
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
 const SWEEP_PAGES: i32 = 2_000;
 const NEIGHBOURS_EVERY: Duration = Duration::from_secs(30);
 const MONTHS_EVERY: Duration = Duration::from_secs(3600);
@@ -77,10 +78,18 @@ pub(super) async fn stopped(host: &Host) -> Result<(), Error> {
     let asked = Instant::now().into_std();
     let stopped = host.keeper.stopped().await?;
     let before = host.stopped.load();
-    for rail in stopped.rails.iter().filter(|rail| !before.stopped.rails.contains(rail)) {
-        if let Some(lane) = host.lanes.get(rail) {
-            lane.breaker.begin_again();
+    let newly = stopped.rails.iter().filter(|rail| !before.stopped.rails.contains(rail)).cloned();
+    let mut begin: BTreeSet<String> = newly.collect();
+    // Stopped here, and the database knew of it when it was asked: paused, or resumed by a person since.
+    host.told_of_stop().retain(|rail, told| {
+        let is_known = *told < asked;
+        if is_known {
+            begin.insert(rail.clone());
         }
+        !is_known
+    });
+    for lane in begin.iter().filter_map(|rail| host.lanes.get(rail)) {
+        lane.breaker.begin_again();
     }
     let revoked: Vec<_> = stopped.revoked.iter().filter_map(|digest| Digest::from_bytes(digest)).collect();
     host.rails.revoke(&revoked);

@@ -13,6 +13,7 @@ use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use super::breaker::{Breaker, Grants};
 use super::schedule::Manner;
 use crate::outbox::lease::{Lease, Only, Room};
+use crate::rail::artifact::Digest;
 use crate::rail::definition::Rate;
 use crate::rail::{Loaded, Rail, Rule};
 
@@ -37,8 +38,8 @@ pub(super) struct Lane {
     pub breaker: Breaker,
     taken: Arc<AtomicUsize>,
     seen: Mutex<Seen>,
-    /// The participant whose payee an adapter wrote in another way first.
-    misdirected: Mutex<Option<String>>,
+    /// The component that wrote a payee in another way, and the participant whose payment that was first.
+    misdirected: Mutex<Option<(Digest, String)>>,
     shaper: Mutex<Option<(Rate, Arc<DefaultDirectRateLimiter>)>>,
 }
 
@@ -177,12 +178,18 @@ impl Lane {
 
     /// Whether an adapter that broke this rule is not to be trusted with the next payment. How a payee is written may be one
     /// participant's doing, who is not to stop a rail for all others: for that it takes two.
-    pub(super) fn stops_for(&self, rule: Rule, participant_id: &str) -> bool {
+    pub(super) fn stops_for(&self, rule: Rule, component: Digest, participant_id: &str) -> bool {
         if rule != Rule::Payee {
             return rule.is_tampering();
         }
         let mut first = self.misdirected.lock().unwrap_or_else(PoisonError::into_inner);
-        first.get_or_insert_with(|| participant_id.to_owned()) != participant_id
+        match &*first {
+            Some((known, whose)) if *known == component => whose != participant_id,
+            _ => {
+                *first = Some((component, participant_id.to_owned()));
+                false
+            }
+        }
     }
 
     /// The database's clock went back: what lies behind is due again.

@@ -7,7 +7,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
 use super::Host;
-use super::persist::persist;
+use super::persist::{Refused, persist};
 use crate::faults::{self, CrashPoint, crash_point};
 use crate::outbox::lease::Held;
 
@@ -44,7 +44,7 @@ pub(super) async fn run(host: Weak<Host>, mut wishes: UnboundedReceiver<Wish>) {
         let Some(host) = host.upgrade() else { return };
         let held: Vec<_> = batch.iter().map(|wish| wish.held).collect();
         // Until it is known whether they are there: a mark without a sending would be a case for a person.
-        let mark = persist(&host, "marks", || host.writer.mark_handed_over(&held));
+        let mark = persist(&host, "marks", Refused::Final, || host.writer.mark_handed_over(&held));
         let marked = faults::sending(CrashPoint::MarkSent, mark).await.unwrap_or_else(|error| {
             tracing::error!(%error, "{} payments are not sent, their marks were refused: {error}", held.len());
             Vec::new()

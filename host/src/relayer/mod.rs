@@ -30,9 +30,9 @@ use crate::observe::Metrics;
 use crate::outbox::lease::{Executor, Held, Lease, Stopped};
 use crate::outbox::{Database, Error};
 use crate::rail::{Rails, Sandbox};
-use breaker::Sign;
 use lane::Lane;
 use mark::Marker;
+use persist::Refused;
 
 /// How a host works.
 #[derive(Debug, Clone)]
@@ -66,8 +66,10 @@ impl Default for Options {
     }
 }
 
-/// Until the database says that a rail is paused, it is left alone here for this long.
-const STOPPED_HERE: Duration = Duration::from_secs(3600);
+/// After the time to drain is over: what cannot be written as an outcome is kept as a late answer, if that can be.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+/// Longer than any lease lasts.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// What all parts of a running host share.
 struct Host {
@@ -86,13 +88,17 @@ struct Host {
     flights: Mutex<HashMap<Uuid, Flight>>,
     /// Tokens of leases that were given to a rail and of which nothing more is known here: their tasks panicked, or what they
     /// heard came too late. What became of them is for the next holder to ask.
-    abandoned: Mutex<HashSet<Uuid>>,
+    abandoned: Mutex<HashMap<Uuid, Instant>>,
     /// What a person stopped, as of a second ago.
     stopped: ArcSwap<Known>,
     /// Rails that this host stopped, on their way to the database.
     stops: Mutex<Vec<JoinHandle<()>>>,
+    /// And since when it knows of them. From then on what it says counts.
+    told_of_stop: Mutex<BTreeMap<String, Instant>>,
     /// Writes that the database does not take at the moment.
     unwritten: AtomicUsize,
+    /// The time to drain is over: no write is repeated any more.
+    gives_up: watch::Sender<bool>,
     /// A place is free again.
     freed: Notify,
     stop: watch::Receiver<bool>,
@@ -151,18 +157,17 @@ impl Host {
         self.flights.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn abandoned(&self) -> std::sync::MutexGuard<'_, HashSet<Uuid>> {
-        self.abandoned.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn abandon(&self, held: Held) {
-        self.abandoned().insert(held.lease_token);
+        let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
+        abandoned.retain(|_, since| since.elapsed() < FORGOTTEN_AFTER);
+        abandoned.insert(held.lease_token, Instant::now());
     }
 
     /// Tokens of all leases that this host knows of.
     fn known_tokens(&self) -> Vec<Uuid> {
-        let tokens: HashSet<_> = self.flights().values().map(|flight| flight.held.lease_token).collect();
-        tokens.union(&self.abandoned()).copied().collect()
+        let abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let held = self.flights().values().map(|flight| flight.held.lease_token).collect::<HashSet<_>>();
+        held.into_iter().chain(abandoned.into_keys()).collect()
     }
 
     /// Its rail is paused or its participant suspended: it is not handed over now. A claim obeys both, so what was heard before it
@@ -184,19 +189,27 @@ impl Host {
     fn stop_rail(self: &Arc<Self>, rail: &str, why: &str) {
         tracing::error!(rail, "{rail}: stopped until a person resumes it: {why}");
         self.metrics.stopped(rail);
-        // Here at once, for what is leased and waits for its turn.
+        // Here at once, for what is leased and waits for its turn, until the database speaks for it.
         if let Some(lane) = self.lanes.get(rail) {
-            let pace = &lane.rail.current().pace.breaker;
-            lane.breaker.heard(Sign::Hold(Some(STOPPED_HERE)), pace, Instant::now());
+            lane.breaker.stop();
         }
         let (host, rail, why) = (self.clone(), rail.to_owned(), why.to_owned());
         let told = tokio::spawn(async move {
-            let stop = persist::persist(&host, "a stopped rail", || host.writer.stop_rail(&rail, &why));
-            if let Err(error) = stop.await {
-                tracing::error!(rail, %error, "{rail}: the database was not told that it is stopped: {error}");
+            let stop = persist::persist(&host, "a stopped rail", Refused::Final, || {
+                host.writer.stop_rail(&rail, &why)
+            });
+            match stop.await {
+                Ok(_) => drop(host.told_of_stop().insert(rail, Instant::now())),
+                Err(error) => {
+                    tracing::error!(rail, %error, "{rail}: the database was not told that it is stopped: {error}");
+                }
             }
         });
         self.stops.lock().unwrap_or_else(PoisonError::into_inner).push(told);
+    }
+
+    fn told_of_stop(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Instant>> {
+        self.told_of_stop.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// More is due on some rail than it may take at the moment.
@@ -243,6 +256,8 @@ pub async fn run(
         abandoned: Mutex::default(),
         stopped: ArcSwap::default(),
         stops: Mutex::default(),
+        told_of_stop: Mutex::default(),
+        gives_up: watch::Sender::default(),
         unwritten: AtomicUsize::new(0),
         freed: Notify::new(),
         stop,
@@ -262,9 +277,13 @@ pub async fn run(
         ended = &mut keeper => return Err(Error::Schema(format!("the keeper ended: {ended:?}"))),
     }
     // The last sender went with the last attempt: the reporter ends when all is written.
-    let left = match tokio::time::timeout(host.options.drain, reporter).await {
+    let left = match tokio::time::timeout(host.options.drain, &mut reporter).await {
         Ok(_) => 0,
-        Err(_) => host.flights().len(),
+        Err(_) => {
+            host.gives_up.send_replace(true);
+            tokio::time::timeout(LAST_WORDS, &mut reporter).await.ok();
+            host.flights().len()
+        }
     };
     let stops = std::mem::take(&mut *host.stops.lock().unwrap_or_else(PoisonError::into_inner));
     if tokio::time::timeout(host.options.drain, futures_util::future::join_all(stops)).await.is_err() {

@@ -32,6 +32,14 @@ impl Drop for Unwritten<'_> {
     }
 }
 
+/// Whether a refusal is of what was said, and saying it again is in vain. An outcome is never given up like that: what is wrong
+/// with one row is that row's answer, and everything else is for somebody to mend.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refused {
+    Final,
+    Never,
+}
+
 /// Repeats a write until the database has taken it, or refuses what it says. `what` is told where it has to wait.
 ///
 /// After an answer that did not come nobody knows whether the write took effect, or whether a standby has it. Saying it again is
@@ -39,10 +47,12 @@ impl Drop for Unwritten<'_> {
 pub(super) async fn persist<T, F: Future<Output = Result<T, Error>>>(
     host: &Host,
     what: &str,
+    refused: Refused,
     write: impl Fn() -> F,
 ) -> Result<T, Error> {
     let mut pause = PAUSE_FIRST;
     let mut waits: Option<(Unwritten<'_>, Instant)> = None;
+    let mut gives_up = host.gives_up.subscribe();
     loop {
         let error = match write().await {
             Ok(written) if waits.is_none() => return Ok(written),
@@ -53,14 +63,15 @@ pub(super) async fn persist<T, F: Future<Output = Result<T, Error>>>(
                 }
                 Err(error) => error,
             },
-            Err(error) if faults::is_left_out(Guard::OutcomeIsWritten) => return Err(error),
-            Err(error @ (Error::Denied(_) | Error::Schema(_)))
-                if faults::is_left_out(Guard::PlaceWaitsForItsOutcome) =>
+            Err(error)
+                if faults::is_left_out(Guard::OutcomeIsWritten)
+                    || matches!(error, Error::Denied(_) | Error::Schema(_))
+                        && faults::is_left_out(Guard::PlaceWaitsForItsOutcome) =>
             {
                 host.metrics.writes_failed.inc();
                 return Err(error);
             }
-            Err(error) if !error.may_pass() => return Err(error),
+            Err(error) if refused == Refused::Final && !error.may_pass() => return Err(error),
             Err(error) => error,
         };
         host.metrics.writes_failed.inc();
@@ -78,7 +89,13 @@ pub(super) async fn persist<T, F: Future<Output = Result<T, Error>>>(
                 waits = Some((Unwritten::new(host), Instant::now()));
             }
         }
-        tokio::time::sleep(pause).await;
+        if *gives_up.borrow_and_update() {
+            return Err(error);
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            _ = gives_up.changed() => {}
+        }
         pause = (pause * 2).min(PAUSE_MAX);
     }
 }

@@ -11,9 +11,9 @@ use tracing::{Instrument, Span};
 
 use super::attempt::End;
 use super::lane::{GATHER, Place};
-use super::persist::persist;
+use super::persist::{Refused, persist};
 use super::{Aloft, Host};
-use crate::faults::{self, CrashPoint, crash_point};
+use crate::faults::{self, CrashPoint, Guard, crash_point};
 use crate::outbox::Error;
 use crate::outbox::complete::Completion;
 use crate::outbox::lease::{Held, Hold};
@@ -111,12 +111,20 @@ async fn complete(host: &Host, completions: &[Completion], claims: &[Claimed]) {
     if completions.is_empty() {
         return;
     }
-    let write = persist(host, "outcomes", || host.writer.complete_batch(completions));
+    let write = persist(host, "outcomes", Refused::Never, || host.writer.complete_batch(completions));
     let answers = match faults::sending(CrashPoint::CompletionSent, write).await {
         Ok(answers) => answers,
         Err(error) => {
-            completions.iter().for_each(|completion| host.abandon(completion.held));
-            tracing::error!(%error, "{} outcomes cannot be written, others will ask: {error}", completions.len());
+            tracing::error!(%error, "{} outcomes were not written and are kept as late: {error}", completions.len());
+            if faults::is_left_out(Guard::OutcomeIsWritten)
+                || faults::is_left_out(Guard::PlaceWaitsForItsOutcome)
+            {
+                return;
+            }
+            for (completion, claimed) in completions.iter().zip(claims) {
+                host.abandon(completion.held);
+                keep(host, completion).instrument(claimed.span.clone()).await;
+            }
             return;
         }
     };
@@ -155,7 +163,7 @@ async fn complete(host: &Host, completions: &[Completion], claims: &[Claimed]) {
 /// What was heard is evidence, whatever becomes of the row.
 async fn keep(host: &Host, completion: &Completion) {
     let payment = completion.held.outbox_id;
-    let write = persist(host, "a late answer", || host.writer.record_late_answer(completion));
+    let write = persist(host, "a late answer", Refused::Final, || host.writer.record_late_answer(completion));
     match faults::sending(CrashPoint::LateAnswerSent, write).await {
         Ok(_) => host.metrics.late_answers.inc(),
         Err(error) => tracing::error!(%payment, %error, "{payment}: a late answer was not kept: {error}"),
@@ -167,7 +175,7 @@ async fn hold(host: &Host, holds: &[Hold]) {
     if holds.is_empty() {
         return;
     }
-    let write = persist(host, "holds", || host.writer.hold(holds));
+    let write = persist(host, "holds", Refused::Final, || host.writer.hold(holds));
     match faults::sending(CrashPoint::ReleaseSent, write).await {
         Ok(held) => {
             host.metrics.held.inc_by(held.len() as u64);
@@ -186,7 +194,7 @@ async fn release(host: &Host, unused: &[Held]) {
     if unused.is_empty() {
         return;
     }
-    let write = persist(host, "unused leases", || host.writer.release(unused));
+    let write = persist(host, "unused leases", Refused::Final, || host.writer.release(unused));
     match faults::sending(CrashPoint::ReleaseSent, write).await {
         Ok(released) => host.metrics.unused.inc_by(released.len() as u64),
         Err(error) => {

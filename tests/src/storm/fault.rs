@@ -6,12 +6,11 @@ use fastrand::Rng;
 use rustix::process::Signal;
 
 use super::{Storm, pause};
-use crate::Role;
 use crate::world::wire::Mode;
+use crate::{PATIENCE, Role};
 
 /// Longer than a lease of these rails.
-const LEASE_SECONDS: i64 = 10;
-const SWALLOWED_WITHIN: Duration = Duration::from_secs(4);
+const LEASE_SECONDS: i64 = 12;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
@@ -155,7 +154,7 @@ impl Storm {
         server.thaw().expect("thawed");
     }
 
-    /// False if nobody called that function in time.
+    /// False if nobody ever calls that function.
     async fn swallow(&mut self, function: &'static str) -> bool {
         let host = self.any_host();
         let of = |storm: &Self| {
@@ -164,7 +163,8 @@ impl Storm {
         let before = of(self);
         self.world.hosts[host].wire.swallow_next(function);
         let began = Instant::now();
-        while of(self) == before && began.elapsed() < SWALLOWED_WITHIN {
+        while of(self) == before && began.elapsed() < PATIENCE {
+            self.raise_hosts();
             self.owe(4).await;
             tokio::time::sleep(Duration::from_millis(30)).await;
         }
@@ -196,9 +196,11 @@ impl Storm {
 
     async fn cut_rail_off(&mut self) {
         let rail = self.any_rail();
-        let mode = if self.world.rng.bool() { Mode::Frozen } else { Mode::Refusing };
+        // Silence goes on for longer than a call waits for a reply, now and then.
+        let (mode, longest) =
+            if self.world.rng.bool() { (Mode::Frozen, 2500) } else { (Mode::Refusing, 1000) };
         self.world.rails[rail].wire.set(mode);
-        pause(&mut self.world.rng, 200..1000).await;
+        pause(&mut self.world.rng, 200..longest).await;
         self.world.rails[rail].wire.set(Mode::Through);
     }
 

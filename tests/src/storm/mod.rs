@@ -25,6 +25,9 @@ pub struct Size {
     pub menus: usize,
 }
 
+/// How often what was left to chance and did not happen is tried once more.
+const TRIES: usize = 10;
+
 impl Size {
     pub const PUSH: Self = Self { payments: 5_500, menus: 1 };
 }
@@ -79,10 +82,18 @@ pub async fn round(seed: u64, size: Size, mut tell: impl FnMut(usize, usize, &st
         tell(steps - menu.len(), steps, fault.name());
         storm.owe(per_step).await;
         storm.strike(fault).await;
-        for host in &mut storm.world.hosts {
-            if !host.is_up() {
-                host.start(&[]);
-            }
+        storm.raise_hosts();
+    }
+    for _ in 0..TRIES {
+        let missed = saw::missed(&storm).await;
+        if missed.is_empty() {
+            break;
+        }
+        for fault in missed {
+            tell(steps, steps, fault.name());
+            storm.owe(per_step).await;
+            storm.strike(fault).await;
+            storm.raise_hosts();
         }
     }
 
@@ -128,6 +139,15 @@ impl Storm {
             let amounts: Vec<_> = (0..share).map(|_| temper::amount(&mut self.world.rng)).collect();
             if !amounts.is_empty() {
                 self.world.owe(rail, &amounts).await;
+            }
+        }
+    }
+
+    /// Starts the hosts that a fault ended.
+    fn raise_hosts(&mut self) {
+        for host in &mut self.world.hosts {
+            if !host.is_up() {
+                host.start(&[]);
             }
         }
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use super::Storm;
+use super::fault::Fault;
 
 /// Facts of the history, by what they are called.
 const HISTORY: [(&str, &str); 8] = [
@@ -18,6 +19,26 @@ const HISTORY: [(&str, &str); 8] = [
     ("refused for good", "payment_outbox_attempts where state = 'FAILED' and money_moved = 'no'"),
     ("a question that failed", "payment_outbox_attempts where error_code = 'QUERY_FAILED'"),
 ];
+
+/// What brings about that which has not happened yet, where a fault can do that.
+pub(super) async fn missed(storm: &Storm) -> Vec<Fault> {
+    let saw = all(storm, true).await;
+    saw.iter().filter(|(_, count)| **count == 0).filter_map(|(what, _)| fault_for(what)).collect()
+}
+
+fn fault_for(what: &str) -> Option<Fault> {
+    Some(match what {
+        "taken over from a host that lost it" | "completion under a lost lease refused, its answer kept" => {
+            Fault::LeaseLost
+        }
+        "commit of a claim swallowed" => Fault::AnswerSwallowed("claim_outbox_batch"),
+        "commit of a completion swallowed" => Fault::AnswerSwallowed("complete_outbox_batch"),
+        "commit of a mark swallowed" => Fault::AnswerSwallowed("mark_handed_over"),
+        "an adapter swapped under load" => Fault::AdapterSwapped,
+        "a host drained with work in flight" => Fault::HostDrained,
+        _ => return None,
+    })
+}
 
 pub(super) async fn all(storm: &Storm, drained: bool) -> BTreeMap<String, u64> {
     let mut saw = BTreeMap::new();

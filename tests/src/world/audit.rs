@@ -148,6 +148,15 @@ async fn ours(world: &World) -> HashMap<Uuid, Ours> {
             (ours.state, ours.money_moved) = (Some(state), Some(money_moved));
         }
     }
+    // A payment that met a hold was sent too, and has no attempt for it.
+    let holds: Vec<(Uuid, i32)> =
+        sqlx::query_as("select outbox_id, times from symphony.payment_outbox_holds")
+            .fetch_all(&mut owner)
+            .await
+            .expect("the holds");
+    for (outbox_id, times) in holds {
+        ours.entry(outbox_id).or_default().attempts += times.unsigned_abs();
+    }
     let pending: Vec<Uuid> = sqlx::query_scalar("select outbox_id from symphony.payment_outbox_pending")
         .fetch_all(&mut owner)
         .await

@@ -30,6 +30,7 @@ pub use audit::Audit;
 pub use host::Host;
 pub use rails::{Rail, Wanted};
 
+use crate::host::drains_patiently;
 use crate::play::set;
 use crate::port::Port;
 use crate::server::{scratch, scratch_folder};
@@ -307,17 +308,13 @@ impl World {
 
     /// Waits for a fact, and not for ever.
     pub async fn until(&self, what: &str, fact: impl Fn(i64) -> bool) {
-        self.until_within(what, fact, PATIENCE).await;
-    }
-
-    pub async fn until_within(&self, what: &str, fact: impl Fn(i64) -> bool, within: Duration) {
         let began = Instant::now();
         loop {
             let found = self.count(what).await;
             if fact(found) {
                 return;
             }
-            assert!(began.elapsed() < within, "{what}: {found}");
+            assert!(began.elapsed() < PATIENCE, "{what}: {found}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -387,8 +384,9 @@ fn config(pages: u16, more: &str) -> String {
     let cache = scratch().join("worlds-compiled");
     fs::create_dir_all(&cache).expect("a folder");
     format!(
-        "[adapters]\ncache = \"{}\"\n[relayer]\ndrain_seconds = 20\nlisten = \"127.0.0.1:{pages}\"\n{more}",
-        cache.display()
+        "[adapters]\ncache = \"{}\"\n[relayer]\nlisten = \"127.0.0.1:{pages}\"\n{}{more}",
+        cache.display(),
+        drains_patiently()
     )
 }
 

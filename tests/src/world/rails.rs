@@ -12,6 +12,14 @@ use uuid::Uuid;
 use super::wire::{Far, Wire};
 use crate::play::{key, rail_file, rails_folder};
 
+/// Calls and leases that end within a test: hosts die and freeze in the middle of them, rails fall silent, and what a dead host may
+/// have sent is sent again only after a call's whole time. A lease of ten seconds at most, or the heartbeat would find nothing to
+/// prolong under short calls; questions that go on for longer than a call.
+const BRIEF: &str = r#"
+timeouts = { call_ms = 2000, first_byte_ms = 1800, idle_ms = 1800, connect_ms = 1800 }
+pace = { lease_seconds = 10, concurrency = 64, reconcile_seconds = 0, visibility_seconds = 0, retry = { base_ms = 100, factor = 1, cap_ms = 100 }, query = { base_ms = 150, factor = 1.1, cap_ms = 600 }, breaker = { calls_min = 20, failed_percent = 100, open_ms = 100 } }
+"#;
+
 /// A simulated rail, as a host sees it.
 #[derive(Debug)]
 pub struct Rail {
@@ -54,6 +62,7 @@ impl Rail {
         let wire = Wire::to(Far::Tcp(simulator.address)).await;
         let base = format!("http://127.0.0.1:{}", wire.port);
         let file = rail_file(wanted.kind, &base, |file| {
+            file.extend(BRIEF.parse::<Table>().expect("TOML"));
             if wanted.forgetful {
                 file.insert("idempotent".to_owned(), false.into());
                 file.insert("hand_over_marks".to_owned(), true.into());

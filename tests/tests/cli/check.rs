@@ -1,30 +1,34 @@
 //! `check` and `serve` look at every way into the database, and say all that is wrong at once.
 
+use std::fs;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::process::Output;
+
 use harness::host::{count, until_all_have_a_verdict};
 use harness::sql::run;
-use harness::{Db, Pg, Role};
+use harness::{Db, Pg, Role, scratch_folder};
+use railhost::embedded::{Options, Server};
 use railhost::rail::artifact::Digest;
 use rustix::process::{Pid, Signal, kill_process};
 use sqlx::ConnectOptions;
 
-use crate::{MOCK, PAYLOAD, Place, text};
+use crate::{MOCK, PAYLOAD, Place, UNREACHABLE, text};
 
 fn url(db: &Db, role: Role) -> String {
     db.options(role).to_url_lossy().to_string()
 }
 
+/// A configuration that says this of the database.
+fn configure(place: &Place, database: &str) {
+    let rest = fs::read_to_string(place.folder.path().join("config/development.toml")).expect("read");
+    place.write("config/logins.toml", &format!("{rest}{database}"));
+}
+
 /// A configuration with a login for each role; `database.url` where it is given.
 fn logins(place: &Place, owner: Option<&str>, urls: [(&str, String); 4]) {
-    let mut text =
-        std::fs::read_to_string(place.folder.path().join("config/development.toml")).expect("read");
-    if let Some(owner) = owner {
-        text += &format!("[database]\nurl = {owner:?}\n");
-    }
-    text += "[database.logins]\n";
-    for (name, url) in urls {
-        text += &format!("{name} = {url:?}\n");
-    }
-    place.write("config/logins.toml", &text);
+    let owner = owner.map(|owner| format!("[database]\nurl = {owner:?}\n")).unwrap_or_default();
+    let urls = urls.map(|(name, url)| format!("{name} = {url:?}\n")).concat();
+    configure(place, &format!("{owner}[database.logins]\n{urls}"));
 }
 
 fn urls(db: &Db) -> [(&'static str, String); 4] {
@@ -36,10 +40,29 @@ fn urls(db: &Db) -> [(&'static str, String); 4] {
     ]
 }
 
+/// What stands at the end where nothing at all is to be told.
+const SOUND: &str = "its schema is the one this build expects";
+
+fn with_logins(place: &Place, command: &str) -> Output {
+    let mut command = place.command(&["--config", "config/logins.toml", command]);
+    command.env_remove("DATABASE_URL").output().expect("railhost runs")
+}
+
 fn check(place: &Place) -> (Option<i32>, String) {
-    let mut command = place.command(&["--config", "config/logins.toml", "check"]);
-    let output = command.env_remove("DATABASE_URL").output().expect("railhost runs");
-    (output.status.code(), text(&output.stderr))
+    let output = with_logins(place, "check");
+    let (told, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(told.contains(SOUND), said.is_empty(), "{told}{said}");
+    (output.status.code(), said)
+}
+
+/// Makes a login with these roles; its URL.
+async fn login(db: &Db, name: &str, options: &str, roles: &str) -> String {
+    // Roles belong to the whole server.
+    let name = format!("{name}_{}", std::process::id());
+    let mut owner = db.connect(Role::Superuser).await;
+    run(&mut owner, &format!("create role {name} login {options} password 'only-for-tests'")).await;
+    run(&mut owner, &format!("grant {roles} to {name}")).await;
+    db.options(Role::Superuser).username(&name).password("only-for-tests").to_url_lossy().to_string()
 }
 
 #[tokio::test]
@@ -103,10 +126,206 @@ async fn a_login_that_leads_to_another_database_serves_nothing() {
     let mut astray = urls(&db);
     astray[1].1 = url(&other, Role::Executor);
     logins(&place, None, astray);
-    let mut command = place.command(&["--config", "config/logins.toml", "serve"]);
-    let output = command.env_remove("DATABASE_URL").output().expect("railhost runs");
+    let output = with_logins(&place, "serve");
     assert_eq!(output.status.code(), Some(69));
     assert!(text(&output.stderr).contains("leads to another database than"), "{}", text(&output.stderr));
+}
+
+#[tokio::test]
+async fn a_remark_alone_keeps_check_from_calling_the_schema_the_one_it_expects() {
+    let db = Db::fresh(Pg::V18).await;
+    let place = Place::new(&db.url());
+    assert!(text(&place.run(&["check"]).stdout).contains(SOUND));
+    let days: i64 = harness::host::number(&db, "select symphony.history_days_left()::bigint").await;
+    db.move_clock(&format!("{} days", days - 3)).await;
+    let output = place.run(&["check"]);
+    let (told, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(69), "{told}{said}");
+    assert!(said.contains("note: the history has months for") && !said.contains("fault:"), "{said}");
+    assert!(told.contains("mock: adapter") && !told.contains(SOUND), "{told}");
+}
+
+#[tokio::test]
+async fn a_doorbell_in_another_database_is_found_before_anybody_waits_for_it() {
+    let (db, other) = (Db::fresh(Pg::V18).await, Db::fresh(Pg::V18).await);
+    let place = Place::new(&db.url());
+    let listens_at = |listener: &str| {
+        let urls = urls(&db).map(|(name, url)| format!("{name} = {url:?}\n")).concat();
+        let pooler = format!("[database]\npooler = true\nlistener = {listener:?}\n");
+        configure(&place, &format!("{pooler}[database.logins]\n{urls}"));
+    };
+    listens_at(&url(&db, Role::Executor));
+    assert_eq!(check(&place), (Some(0), String::new()), "it rings where the payments are");
+    listens_at(&url(&other, Role::Executor));
+    for command in ["check", "serve"] {
+        let output = with_logins(&place, command);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(69), "{command}: {said}");
+        assert!(said.contains("database.listener (user symphony_executor on "), "{command}: {said}");
+        assert!(said.contains("leads to another database than database.logins."), "{command}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn check_tells_of_rail_files_keys_and_the_database_at_once() {
+    let db = Db::fresh(Pg::V18).await;
+    let place = Place::new(&db.url());
+    place.write("config/rails/typo.toml", &format!("{MOCK}kindness = 1\n"));
+    place.write("config/rails/marks.toml", &MOCK.replace("idempotent = true", "idempotent = false"));
+    place.write("config/rails/gone.toml", &MOCK.replace("builtin:mock", "builtin:none"));
+    for rail in ["slow", "late"] {
+        place.write(&format!("config/rails/{rail}.toml"), &format!("sla_seconds = 60\n{MOCK}"));
+    }
+    let path = place.folder.path().join("config/development.toml");
+    let file = fs::read_to_string(&path).expect("read");
+    fs::write(&path, format!("{file}[relayer]\npoll_ms = 1\ndrain_seconds = 0\n")).expect("written");
+    let output = place.run(&["check"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(69), "{said}");
+    for sentence in [
+        "relayer.poll_ms is 1, expected 250 to 1000",
+        "relayer.drain_seconds is 0, expected 1 to 3600",
+        "rails/typo.toml: line 5: unknown field `kindness`",
+        "rails/marks.toml: hand_over_marks is false, expected true",
+        "rail gone: ",
+        "does not know rail slow as its file describes it",
+        "does not know rail late as its file describes it",
+    ] {
+        assert!(said.contains(sentence), "{sentence} is missing from\n{said}");
+    }
+    assert!(text(&output.stdout).contains("mock: adapter"), "the sound one is looked at all the same");
+    let other = place.run(&["status"]);
+    assert_eq!(other.status.code(), Some(64), "every other command is refused at once");
+    assert_eq!(text(&other.stderr).lines().count(), 1, "{}", text(&other.stderr));
+}
+
+#[test]
+fn all_that_is_wrong_with_the_logins_themselves_is_told_and_no_database_is_guessed() {
+    let place = Place::new(UNREACHABLE);
+    configure(
+        &place,
+        "[database.logins]\ningest = { file = \"/not/there\" }\nexecutor = { env = \"NOT_SET\" }\noperator = \"mysql://x\"\n",
+    );
+    let output = with_logins(&place, "check");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(64), "{said}");
+    for sentence in [
+        "database.url is missing, expected it, or database.logins for ingest, executor, operator and readonly",
+        "database.logins.ingest refers to /not/there",
+        "database.logins.executor refers to the environment variable NOT_SET",
+        "database.logins.operator is not a PostgreSQL URL",
+        "the database was not looked at",
+    ] {
+        assert!(said.contains(sentence), "{sentence} is missing from\n{said}");
+    }
+    assert!(!said.contains("no database is configured"), "{said}");
+    assert!(text(&output.stdout).contains("mock: adapter"), "the rails are looked at all the same");
+}
+
+#[tokio::test]
+async fn a_login_that_is_a_member_of_its_role_and_may_not_use_it_is_found() {
+    let db = Db::fresh(Pg::V18).await;
+    let place = Place::new(&db.url());
+    let mut wrong = urls(&db);
+    wrong[0].1 = login(&db, "half", "noinherit", "symphony_ingest").await;
+    logins(&place, None, wrong);
+    let (code, said) = check(&place);
+    assert_eq!(code, Some(69), "{said}");
+    assert!(
+        said.contains("does not have the rights of symphony_ingest; grant symphony_ingest to it"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn each_role_that_the_owners_login_cannot_take_on_is_found() {
+    let db = Db::fresh(Pg::V18).await;
+    let place = Place::new(&db.url());
+    let part = login(&db, "part", "", "symphony_executor, symphony_readonly").await;
+    configure(&place, &format!("[database]\nurl = {part:?}\n"));
+    let (code, said) = check(&place);
+    assert_eq!(code, Some(69), "{said}");
+    for role in ["symphony_ingest", "symphony_operator"] {
+        assert!(said.contains(&format!("permission denied to set role \"{role}\"")), "{role}: {said}");
+    }
+    assert!(!said.contains("symphony_executor") && !said.contains("symphony_readonly"), "{said}");
+}
+
+async fn own_server(name: &str) -> Server {
+    let options = Options { major: Some(18), ..Options::throwaway(scratch_folder(name)) };
+    Server::start(options).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_new_server_check_says_that_it_is_not_migrated() {
+    let server = own_server("new-checked").await;
+    let place = Place::new(server.connect_options().to_url_lossy().as_str());
+    let output = place.run(&["check"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(69), "{said}");
+    for sentence in [
+        "there is no role symphony_ingest, symphony_executor, symphony_operator, symphony_readonly; run railhost migrate",
+        "migration 1 (roles) is not applied; run railhost migrate",
+    ] {
+        assert!(said.contains(sentence), "{sentence} is missing from\n{said}");
+    }
+    assert_eq!(said.lines().count(), 2, "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_is_not_called_sound() {
+    let mut server = own_server("standby-checked").await;
+    let db = Db::on(Pg::V18, server.connect_options()).await;
+    let place = Place::new(&db.url());
+    assert_eq!(place.run(&["check"]).status.code(), Some(0), "it can be written to");
+    // A server with this file waits for somebody to follow, and may only be read meanwhile.
+    server.stop().await.expect("it stops");
+    let data = server.folder().join("data");
+    let signal = data.join("standby.signal");
+    fs::write(&signal, "").expect("written");
+    chown(&signal, Some(fs::metadata(&data).expect("a folder").uid()), None).expect("given away");
+    server.restart().await.expect("it is back");
+    for command in ["check", "serve"] {
+        let output = place.run(&[command]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(69), "{command}: {said}");
+        assert_eq!(
+            said.matches("leads to a standby, which cannot be written to").count(),
+            1,
+            "{command}: {said}"
+        );
+        assert!(!text(&output.stdout).contains(SOUND), "{}", text(&output.stdout));
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_may_only_be_read_is_not_called_sound() {
+    let db = Db::fresh(Pg::V18).await;
+    let place = Place::new(&db.url());
+    let name = db.options(Role::Superuser).get_database().expect("a name").to_owned();
+    let mut owner = db.connect(Role::Superuser).await;
+    run(&mut owner, &format!("alter database {name} set default_transaction_read_only = on")).await;
+    logins(&place, None, urls(&db));
+    let (code, said) = check(&place);
+    assert_eq!(code, Some(69), "{said}");
+    for role in ["ingest", "executor", "operator"] {
+        assert!(said.contains(&format!("database.logins.{role} (user")), "{role}: {said}");
+    }
+    assert!(said.contains("may only read") && !said.contains("database.logins.readonly"), "{said}");
+}
+
+#[tokio::test]
+async fn a_rail_whose_component_was_revoked_is_not_called_sound() {
+    let db = Db::fresh(Pg::V18).await;
+    let place = Place::new(&db.url());
+    let sound = place.json(&["check"]);
+    let digest = sound["rails"][0]["sha256"].as_str().unwrap_or_else(|| panic!("{sound}")).to_owned();
+    assert!(place.run(&["plugin", "revoke", &digest, "--why", "a test"]).status.success());
+    let output = place.run(&["check"]);
+    let (told, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(64), "{said}");
+    assert!(said.contains(&format!("rail mock: its component {digest} was revoked")), "{said}");
+    assert!(!told.contains(SOUND), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

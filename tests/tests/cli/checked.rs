@@ -118,6 +118,47 @@ async fn a_dry_run_promises_nothing_that_the_database_would_refuse() {
 }
 
 #[tokio::test]
+async fn a_dry_run_measures_and_compares_payloads_as_the_database_does() {
+    let db = Db::fresh(Pg::V18).await;
+    let place = Place::new(&db.url());
+    let payload =
+        |rest: &str| format!(r#"{{"amount":"1.00","currency":"ZMW","destination":"260971234567"{rest}}}"#);
+    let line = |id: &str, payload: &str| {
+        format!(r#"{{"instruction_id":"{id}","participant_id":"p","rail_type":"mock","payload":{payload}}}"#)
+            + "\n"
+    };
+    // As it is written it has the size that is allowed; the database puts a blank after each colon and comma.
+    let room = 65_536 - payload(r#","note":"""#).len();
+    let largest = |less: usize| payload(&format!(r#","note":"{}""#, "x".repeat(room - less)));
+    let lines = [
+        line("large", &largest(0)),
+        line("fits", &largest(7)),
+        line("order", &payload(r#","more":{"n":10,"m":1.50}"#)),
+        line(
+            "order",
+            r#"{"more":{"m":15.0e-1,"n":1e1},"destination":"260971234567","currency":"ZMW","amount":"1.00"}"#,
+        ),
+        line("order", &payload(r#","more":{"n":10,"m":1.5}"#)),
+    ];
+    place.write("payments.jsonl", &lines.concat());
+    let dry = place.run(&["enqueue", "--file", "payments.jsonl", "--unchecked", "--dry-run", "--json"]);
+    let dry: serde_json::Value = serde_json::from_slice(&dry.stdout).expect("JSON");
+    let real = place.json(&["enqueue", "--file", "payments.jsonl", "--unchecked"]);
+    assert_eq!(
+        (&dry["acceptable"], &dry["repeated"]),
+        (&real["accepted"], &real["replayed"]),
+        "{dry} {real}"
+    );
+    assert_eq!((&real["accepted"], &real["replayed"]), (&2.into(), &1.into()), "{real}");
+    let refused = |answer: &serde_json::Value| {
+        let lines = answer["refused"].as_array().expect("a list");
+        lines.iter().map(|refused| refused["line"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(refused(&dry), [1, 5], "{dry}");
+    assert_eq!(refused(&real), [1, 5], "{real}");
+}
+
+#[tokio::test]
 async fn a_refused_payment_is_exit_65_whoever_refuses_it() {
     let db = Db::fresh(Pg::V18).await;
     let place = Place::new(&db.url());

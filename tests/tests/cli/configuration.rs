@@ -4,7 +4,7 @@ use std::fs;
 
 use harness::{Db, Pg};
 
-use crate::{Place, UNREACHABLE, text};
+use crate::{MOCK, Place, UNREACHABLE, text};
 
 #[test]
 fn a_wrong_configuration_names_file_key_and_expectation() {
@@ -27,9 +27,7 @@ fn a_wrong_configuration_names_file_key_and_expectation() {
     ];
     for (content, sentence) in cases {
         place.write("config/bad.toml", content);
-        let output = place.run(&["--config", "config/bad.toml", "check"]);
-        assert_eq!(output.status.code(), Some(64), "{content}: {}", text(&output.stderr));
-        assert!(text(&output.stderr).contains(sentence), "{content}: {}", text(&output.stderr));
+        refused(&place, "config/bad.toml", sentence);
     }
     let mock = "kind = \"mock\"\ncomponent = \"builtin:mock\"\nidempotent = true\nhand_over_marks = false\n";
     place.write("config/rails/slow.toml", &format!("{mock}pace = {{ lease_seconds = 20 }}\n"));
@@ -45,13 +43,32 @@ fn a_wrong_configuration_names_file_key_and_expectation() {
         "config/rails/bank.toml",
         "kind = \"mock\"\ncomponent = \"builtin:mock\"\nidempotent = false\nhand_over_marks = false\n",
     );
-    let output = place.run(&["check"]);
-    assert_eq!(output.status.code(), Some(64));
-    assert!(
-        text(&output.stderr).contains("rails/bank.toml: hand_over_marks is false, expected true"),
-        "{}",
-        text(&output.stderr)
-    );
+    refused(&place, "config/development.toml", "rails/bank.toml: hand_over_marks is false, expected true");
+}
+
+/// A command that works with it ends with 64; `check` tells of it, whatever else it finds.
+fn refused(place: &Place, config: &str, sentence: &str) {
+    let status = place.run(&["--config", config, "status"]);
+    assert_eq!(status.status.code(), Some(64), "{sentence}: {}", text(&status.stderr));
+    for output in [status, place.run(&["--config", config, "check"])] {
+        assert!(!output.status.success());
+        assert!(text(&output.stderr).contains(sentence), "{sentence}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_rails_file_whose_name_no_payment_could_have_is_refused() {
+    let place = Place::new(UNREACHABLE);
+    let names = [("x ", "begins or ends with white space"), ("x\ty", "contains a control character")];
+    for (name, problem) in names {
+        let path = place.write(&format!("config/rails/{name}.toml"), MOCK);
+        refused(
+            &place,
+            "config/development.toml",
+            &format!(".toml: the file's name is the rail's, which {problem}"),
+        );
+        fs::remove_file(path).expect("removed");
+    }
 }
 
 #[test]
@@ -69,9 +86,7 @@ fn what_is_good_for_simulators_does_not_start_in_production() {
         ),
     ] {
         place.write("config/live/mtn.toml", &file);
-        let output = place.run(&["--config", "config/live.toml", "check"]);
-        assert_eq!(output.status.code(), Some(64), "{}", text(&output.stderr));
-        assert!(text(&output.stderr).contains(sentence), "{}", text(&output.stderr));
+        refused(&place, "config/live.toml", sentence);
     }
 }
 

@@ -3,9 +3,12 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use harness::{Db, Pg, scratch_folder};
+use harness::{Db, PATIENCE, Pg, scratch_folder};
 use railhost::embedded::{Options, Server};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Place, UNREACHABLE, count, text};
 
@@ -158,6 +161,43 @@ async fn standard_input_is_read_and_what_is_no_file_is_refused_by_name() {
         let output = nowhere.run(&["enqueue", "--file", file]);
         assert_eq!(output.status.code(), Some(64), "{file}");
         assert!(text(&output.stderr).contains(word), "{}", text(&output.stderr));
+    }
+}
+
+/// Whether a process has something to do with SIGINT, which is the second signal, besides dying of it.
+fn catches_interrupts(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("a mask");
+    u64::from_str_radix(caught.trim(), 16).expect("a mask") & 0b10 != 0
+}
+
+#[test]
+fn an_import_that_waits_for_its_first_line_ends_when_it_is_told_to() {
+    let place = Place::new(UNREACHABLE);
+    for format in ["csv", "jsonl"] {
+        let mut child = place
+            .command(&["enqueue", "--file", "-", "--format", format])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("railhost runs");
+        let began = Instant::now();
+        while !catches_interrupts(child.id()) {
+            assert!(began.elapsed() < PATIENCE, "{format}: it never listens for an interrupt");
+            sleep(Duration::from_millis(10));
+        }
+        kill_process(Pid::from_child(&child), Signal::INT).expect("sent");
+        let status = loop {
+            match child.try_wait().expect("asked") {
+                Some(status) => break status,
+                None if began.elapsed() < PATIENCE => sleep(Duration::from_millis(10)),
+                None => {
+                    child.kill().expect("killed");
+                    panic!("{format}: the interrupt was swallowed");
+                }
+            }
+        };
+        assert_eq!(status.code(), Some(1), "{format}");
     }
 }
 

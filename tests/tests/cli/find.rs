@@ -1,5 +1,6 @@
 //! Finding payments.
 
+use harness::sql::{Answer, Hands};
 use harness::{Db, Pg};
 use railhost::outbox::complete::MoneyMoved;
 use railhost::payment::{KeyForm, RailKey};
@@ -80,6 +81,32 @@ async fn a_payment_is_found_by_whatever_names_it() {
         assert_eq!(absent.status.code(), Some(66), "{name}");
         assert!(text(&absent.stderr).contains(name), "{}", text(&absent.stderr));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payment_whose_month_is_gone_is_found_by_what_is_kept_of_it_for_ever() {
+    let db = Db::fresh(Pg::V18).await;
+    let place = Place::new(&db.url());
+    let id = place.enqueue("inv-1", PAYLOAD);
+    let mut hands = Hands::of(&db).await;
+    let lease = hands.claim_one().await;
+    let paid = Answer { rail_reference: Some("REF-1".to_owned()), ..Answer::new("DISPATCHED") };
+    hands.complete(&lease, &paid).await.expect("it is held");
+    hands.retire_history(&db, lease.outbox_id).await;
+    let stays = place.enqueue("inv-2", PAYLOAD);
+
+    let key = RailKey::of(lease.outbox_id);
+    let forms = [KeyForm::Hex, KeyForm::Uuid].map(|form| key.form(form));
+    for name in [id.as_str(), "inv-1", "REF-1", &forms[0], &forms[1]] {
+        assert_eq!(ids(&place, &["find", name]), [id.as_str()], "{name}");
+    }
+    let shown = place.json(&["find", "inv-1"])["payments"][0].clone();
+    assert_eq!((&shown["state"], &shown["history_gone"]), (&"DISPATCHED".into(), &true.into()), "{shown}");
+    assert!(shown["rail_type"].is_null() && shown["money_moved"] == "yes", "{shown}");
+    assert!(text(&place.run(&["find", &id]).stdout).contains("DISPATCHED, history gone"));
+    assert_eq!(ids(&place, &["find", "260971234567"]), [stays.as_str()], "the payee is gone with the month");
+    assert_eq!(place.run(&["find", &id, "--state", "failed"]).status.code(), Some(66));
+    assert_eq!(place.json(&["find", "inv-2"])["payments"][0]["history_gone"], false);
 }
 
 #[tokio::test(flavor = "multi_thread")]

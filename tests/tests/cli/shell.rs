@@ -22,6 +22,9 @@ async fn a_reader_that_leaves_early_is_no_failure() {
         &["completions", "bash"],
         &["man"],
         &["gaps", "--json"],
+        &["migrate"],
+        &["migrate", "--json"],
+        &["check"],
     ] {
         let mut child = place
             .command(arguments)
@@ -85,12 +88,32 @@ fn every_line_on_standard_error_is_json_where_that_is_asked_for() {
     let place = Place::new(UNREACHABLE);
     let output = place.run(&["--log-format", "json", "enqueue", "--file", "gone.csv"]);
     assert_eq!(output.status.code(), Some(66));
-    let said = text(&output.stderr);
+    assert_json_lines(&text(&output.stderr));
+}
+
+fn assert_json_lines(said: &str) {
     assert!(!said.is_empty());
     for line in said.lines() {
         let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {said}"));
         assert!(line["message"].is_string(), "{line}");
     }
+}
+
+#[test]
+fn arguments_that_are_not_understood_are_one_line_of_json_where_that_is_asked_for() {
+    let place = Place::new(UNREACHABLE);
+    let asked = place.run(&["--log-format", "json", "enqueue", "--instruction", "i"]);
+    let by_environment = place.command(&["frobnicate"]).env("RAILHOST_LOG_FORMAT", "json").output();
+    for (output, word) in
+        [(asked, "--participant"), (by_environment.expect("railhost runs"), "unrecognized subcommand")]
+    {
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(64), "{said}");
+        assert_json_lines(&said);
+        assert!(said.lines().count() == 1 && said.contains(word), "{said}");
+    }
+    let filter = place.command(&["--log-format=json", "status"]).env("RAILHOST_LOG", "x=loud").output();
+    assert_json_lines(&text(&filter.expect("railhost runs").stderr));
 }
 
 #[tokio::test]

@@ -18,12 +18,21 @@ async fn owe(world: &mut World, count: usize) {
     world.owe(0, &vec!["5.00".to_owned(); count]).await;
 }
 
+/// With other settings of the breaker.
+fn breaker(file: &mut toml::Table, more: &str) {
+    let pace = file["pace"].as_table_mut().expect("a pace");
+    let breaker = pace["breaker"].as_table_mut().expect("a breaker");
+    breaker.extend(toml::from_str::<toml::Table>(more).expect("TOML"));
+}
+
 const FAILED: &str = "payment_outbox_attempts where state = 'FAILED'";
 const PAID: &str = "payment_outbox_attempts where state = 'DISPATCHED'";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rail_that_refuses_everybody_costs_a_few_payments_and_not_all() {
     let mut world = world("otherwise: pay refuse 400 VALIDATION_ERROR").await;
+    // No probe within this test: each one that is refused would cost one more.
+    world.change_rail(0, |file| breaker(file, "open_ms = 600000"));
     world.hosts[0].start(&[]);
     owe(&mut world, 100).await;
     world.until(FAILED, |rows| rows >= 8).await;
@@ -44,8 +53,10 @@ async fn a_host_that_does_not_see_a_run_of_refusals_is_caught() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_code_that_says_stop_pauses_the_rail_until_a_person_resumes_it() {
-    // The first payment meets the wrong PIN, once.
-    let mut world = world("amount 7.77: pay refuse 500 WRONG_PIN, accept").await;
+    // The first payment meets the wrong PIN, three times, each time that a person says it is right now.
+    let mut world =
+        world("amount 7.77: pay refuse 500 WRONG_PIN, refuse 500 WRONG_PIN, refuse 500 WRONG_PIN, accept")
+            .await;
     world.change_rail(0, |file| {
         let rows = file["codes"].as_table_mut().expect("codes")["rows"].as_array_mut().expect("rows");
         let stop = "{ operation = 'disburse', field = 'code', code = 'WRONG_PIN', class = 'stop' }";
@@ -54,11 +65,29 @@ async fn a_code_that_says_stop_pauses_the_rail_until_a_person_resumes_it() {
     world.owe(0, &["7.77".to_owned()]).await;
     owe(&mut world, 49).await;
     world.hosts[0].start(&[]);
-    world.until("rails where state = 'PAUSED'", |rows| rows == 1).await;
-    assert_eq!(world.rails[0].simulator.counts().requests, 1, "a wrong PIN is tried once");
-    assert_eq!(world.count("payment_outbox_holds where error_code = 'STOPPED'").await, 1);
-    assert_eq!(world.count("payment_outbox_attempts").await, 0, "no attempt is used up");
-    assert_eq!(world.count("operator_acts where act = 'stop_rail'").await, 1);
+    for round in 1..=3 {
+        world.until("operator_acts where act = 'stop_rail'", |rows| rows == round).await;
+        assert_eq!(world.count("rails where state = 'PAUSED'").await, 1);
+        let entries = world.rails[0].simulator.entries();
+        let tried: u32 =
+            entries.iter().filter(|entry| entry.amount == "7.77").map(|entry| entry.requests).sum();
+        assert_eq!(i64::from(tried), round, "a wrong PIN is tried once");
+        world.until("payment_outbox_holds where error_code = 'STOPPED'", |rows| rows == 1).await;
+        // At once, before the host may have seen that the rail was paused.
+        resume(&world);
+    }
+    assert_eq!(
+        world.count("payment_outbox_attempts where error_code = 'STOPPED'").await,
+        0,
+        "none is used up"
+    );
+    assert_eq!(world.converge(PATIENCE).await, 0);
+    assert_eq!(world.count(PAID).await, 50);
+    assert!(world.drain().await);
+    world.audit().await.assert_clean(3);
+}
+
+fn resume(world: &World) {
     let resumed = railhost()
         .current_dir(world.folder.path())
         .env("RAILHOST_CONFIG", world.folder.path().join("config/host-0.toml"))
@@ -67,25 +96,13 @@ async fn a_code_that_says_stop_pauses_the_rail_until_a_person_resumes_it() {
         .output()
         .expect("railhost runs");
     assert!(resumed.status.success(), "{}", String::from_utf8_lossy(&resumed.stderr));
-    assert_eq!(world.converge(PATIENCE).await, 0);
-    assert_eq!(world.count(PAID).await, 50);
-    assert!(world.drain().await);
-    world.audit().await.assert_clean(3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_holds_than_attempts_fail_no_payment() {
     let holds = ["refuse 500 NOT_ALLOWED"; 25].join(", ");
     let mut world = world(&format!("otherwise: pay {holds}, accept")).await;
-    world.change_rail(0, |file| {
-        let pace = file["pace"].as_table_mut().expect("a pace");
-        pace.insert(
-            "breaker".to_owned(),
-            toml::from_str::<toml::Table>("calls_min = 4\nfailed_percent = 50\nopen_ms = 100")
-                .expect("TOML")
-                .into(),
-        );
-    });
+    world.change_rail(0, |file| breaker(file, "calls_min = 4\nfailed_percent = 50\nopen_ms = 100"));
     world.hosts[0].start(&[]);
     owe(&mut world, 1).await;
     assert_eq!(world.converge(PATIENCE).await, 0);
@@ -101,7 +118,7 @@ async fn more_holds_than_attempts_fail_no_payment() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rail_that_asks_everybody_to_wait_is_left_alone_for_that_long() {
-    let mut world = world("otherwise: pay busy 30, accept").await;
+    let mut world = world("otherwise: pay busy 3600, accept").await;
     world.hosts[0].start(&[]);
     owe(&mut world, 20).await;
     world.until("payment_outbox_attempts", |rows| rows >= 1).await;

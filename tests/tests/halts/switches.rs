@@ -56,6 +56,30 @@ async fn after_a_resume_nothing_is_leased_and_handed_back() {
     assert_eq!(count(&db, "payment_outbox_attempts").await, 100);
 }
 
+/// It may have left and cannot be asked about: during a pause it is leasable, but may not be sent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payment_that_may_only_be_sent_again_waits_out_a_pause_without_a_loop() {
+    let db = Db::fresh(Pg::V18).await;
+    let rail = RAIL
+        .replace("hand_over_marks = false", "hand_over_marks = false\nstatus_query = false")
+        .replace("[pace]", "[pace]\nresend_is_safe = true")
+        .replace(
+            "query = { base_ms = 10, factor = 1, cap_ms = 10 }",
+            "query = { base_ms = 2000, factor = 1, cap_ms = 2000 }",
+        );
+    let host = Host::with_rails(&db, &[("mock", &rail)], Options::default()).await;
+    enqueue_as(&db, "lost", "mock", &[pay("1.17")]).await;
+    until(&db, "payment_outbox_attempts", |rows| rows == 1).await;
+    let operator = Operator::new(&db.database());
+    operator.pause_rail("mock", &reason()).await.expect("paused");
+    until(&db, "payment_outbox_holds where times > 1", |rows| rows == 1).await;
+    let claims = host.metric("claim_batches_total");
+    assert!(claims < 20.0, "{claims} claims of one payment");
+    operator.resume_rail("mock", &reason()).await.expect("resumed");
+    until_all_have_a_verdict(&db).await;
+    host.drain().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_waits_for_a_database_that_is_still_starting() {
     let options =
@@ -65,14 +89,12 @@ async fn a_host_waits_for_a_database_that_is_still_starting() {
     enqueue_as(&db, "waits", "mock", &[pay("1.00")]).await;
     server.stop().await.expect("stopped");
     let host = Process::with(&db, RAIL, "", &[("RAILHOST_LOG", "info")]);
-    // Longer than it takes to find out that nobody is there.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    host.until_it_says("PostgreSQL cannot be reached yet, waiting for it").await;
     server.restart().await.expect("it is back");
     until_all_have_a_verdict(&db).await;
     host.send(Signal::TERM);
     let (status, said) = host.wait_and_hear();
     assert_eq!(status.code(), Some(0), "{said}");
-    assert!(said.contains("PostgreSQL cannot be reached yet, waiting for it"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

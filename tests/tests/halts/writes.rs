@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use harness::host::{Process, RAIL, count, enqueue, pay, until, until_all_have_a_verdict};
+use harness::host::{Process, RAIL, count, enqueue, pay, short, until, until_all_have_a_verdict};
 use harness::sql::run;
 use harness::{Db, PATIENCE, Pg, Role};
 use rustix::process::Signal;
@@ -17,7 +17,7 @@ async fn a_host_that_may_not_write_stops_taking_and_writes_all_it_has_when_it_ma
     let db = Db::fresh(Pg::V18).await;
     let mut owner = db.connect(Role::Superuser).await;
     enqueue(&db, &vec![pay("1.00"); 3_000]).await;
-    let rail = RAIL.replace("[pace]", &format!("[pace]\nconcurrency = {CONCURRENCY}"));
+    let rail = short().replace("[pace]", &format!("[pace]\nconcurrency = {CONCURRENCY}"));
     let host = Process::serving(&db, &rail);
     until(&db, "payment_outbox_attempts where state = 'DISPATCHED'", |rows| rows > 0).await;
 
@@ -41,6 +41,46 @@ async fn a_host_that_may_not_write_stops_taking_and_writes_all_it_has_when_it_ma
     assert_eq!(count(&db, "payment_outbox_attempts").await, 3_000, "each by the host that sent it, at once");
     assert_eq!(count(&db, "payment_outbox_late_answers").await, 0);
     assert_eq!(host.end(Signal::TERM), Some(0));
+}
+
+/// Somebody replaces the function under a running host by one that fails, as a bad release might.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_completion_that_was_replaced_by_one_that_fails_costs_no_outcome() {
+    let db = Db::fresh(Pg::V18).await;
+    let mut owner = db.connect(Role::Superuser).await;
+    let function: String = sqlx::query_scalar(
+        "select pg_get_functiondef(p.oid) from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+          where n.nspname = 'symphony' and p.proname = 'complete_outbox_batch'",
+    )
+    .fetch_one(&mut owner)
+    .await
+    .expect("the function");
+    let fails = function.replacen("\nbegin\n", "\nbegin\n  raise exception 'not this one';\n", 1);
+    assert_ne!(fails, function);
+    enqueue(&db, &vec![pay("1.00"); 1_000]).await;
+    let host = Process::serving(&db, RAIL);
+    until(&db, "payment_outbox_attempts where state = 'DISPATCHED'", |rows| rows > 0).await;
+    run(&mut owner, &fails).await;
+    until_page(&host, "/metrics", |text| value(text, "outcome_writes_waiting") > 0.0).await;
+    assert_eq!(page(host.pages(), "/readyz").await.0, 503);
+    run(&mut owner, &function).await;
+    until_all_have_a_verdict(&db).await;
+    assert_eq!(count(&db, "payment_outbox_attempts").await, 1_000, "each by the host that sent it, at once");
+    assert_eq!(count(&db, "payment_outbox_late_answers").await, 0);
+    assert_eq!(host.end(Signal::TERM), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_draining_host_cannot_write_as_an_outcome_it_leaves_as_a_late_answer() {
+    let db = Db::fresh(Pg::V18).await;
+    let mut owner = db.connect(Role::Superuser).await;
+    run(&mut owner, &format!("revoke execute on {COMPLETE} from symphony_executor")).await;
+    enqueue(&db, &vec![pay("1.00"); 10]).await;
+    let host = Process::with(&db, RAIL, "[relayer]\ndrain_seconds = 1\n", &[]);
+    until(&db, "payment_outbox_pending where claimed_by is not null", |rows| rows == 10).await;
+    assert_eq!(host.end(Signal::TERM), Some(0));
+    let paid = count(&db, "payment_outbox_late_answers where state = 'DISPATCHED'").await;
+    assert_eq!(paid, 10, "what the rail said is not forgotten");
 }
 
 /// The value of a metric without labels.

@@ -66,6 +66,26 @@ fn nothing_saves_a_rail_that_does_not_deduplicate_from_a_database_that_forgets()
 }
 
 #[test]
+fn a_rail_that_has_to_be_left_alone_now_and_then_neither_pays_twice_nor_against_the_books() {
+    for deduplicates in [true, false] {
+        let setup = Setup { deduplicates, ..Setup::HELD };
+        assert!(holds(&format!("holds, deduplicates: {deduplicates}"), setup) > 1_000);
+    }
+}
+
+#[test]
+fn silence_taken_for_a_hold_is_found_out() {
+    let setup = Setup { bug: Some(Bug::SilenceIsHold), deduplicates: false, ..Setup::HELD };
+    breaks("silence is a hold", "doubled", setup);
+}
+
+#[test]
+fn a_host_that_hands_back_what_it_sent_is_found_out() {
+    let setup = Setup { bug: Some(Bug::HandsBackWhatItSent), ..Setup::DEEP };
+    breaks("hands back what it sent", "disagreed", setup);
+}
+
+#[test]
 fn a_new_key_for_every_attempt_is_found_out() {
     breaks("a new key for every attempt", "doubled", Setup { bug: Some(Bug::FreshKey), ..Setup::DEEP });
 }

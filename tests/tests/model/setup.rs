@@ -6,6 +6,10 @@ pub(crate) enum Bug {
     FreshKey,
     SilenceIsRefusal,
     NoFence,
+    /// No reply is taken for a word on the rail, which costs nothing.
+    SilenceIsHold,
+    /// A host forgets what it sent, and hands it back as never sent.
+    HandsBackWhatItSent,
 }
 
 /// The bounds of the search.
@@ -22,6 +26,8 @@ pub(crate) struct Setup {
     pub pauses: u8,
     /// Requests, replies and answers of the database that do not arrive.
     pub losses: u8,
+    /// Times that the rail says that it cannot pay anybody now.
+    pub holds: u8,
     /// Times that the database comes back without its last commits.
     pub failovers: u8,
     /// The rail may turn away what it took before, or takes a moment later.
@@ -38,10 +44,13 @@ impl Setup {
         expiries: 1,
         pauses: 0,
         losses: 1,
+        holds: 0,
         failovers: 0,
         fickle: true,
     };
     /// Nothing but delays, for more of them.
     pub(crate) const DEEP: Self =
         Self { attempts: 4, kills: 0, expiries: 1, pauses: 1, losses: 0, ..Self::WIDE };
+    /// The rail has to be left alone now and then.
+    pub(crate) const HELD: Self = Self { kills: 0, holds: 2, ..Self::WIDE };
 }

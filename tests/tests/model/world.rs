@@ -35,6 +35,7 @@ pub(crate) struct World {
     expiries: u8,
     pauses: u8,
     losses: u8,
+    holds: u8,
     failovers: u8,
     /// What the rail does with a request at the door, once it has decided.
     turns_away: Option<bool>,
@@ -44,8 +45,21 @@ pub(crate) struct World {
 enum Host {
     Idle,
     Leased(Held),
-    Waiting { held: Held, asks: bool },
-    Decided { held: Held, outcome: Rc<Outcome> },
+    Waiting {
+        held: Held,
+        asks: bool,
+    },
+    Decided {
+        held: Held,
+        outcome: Rc<Outcome>,
+    },
+    /// The rail cannot pay anybody now: the payment waits, and nothing is used up.
+    Holding {
+        held: Held,
+        delay_seconds: i64,
+    },
+    /// Its claim was not answered.
+    InDoubt,
 }
 
 #[derive(Clone)]
@@ -78,6 +92,8 @@ enum Said {
     Accepted,
     /// At the door: nothing is kept of it.
     Refused,
+    /// At the door too, and it is no fault of the payment.
+    Held,
     Duplicate,
     Failed,
     NotFound,
@@ -121,6 +137,7 @@ impl World {
             pauses: setup.pauses,
             turns_away: None,
             losses: setup.losses,
+            holds: setup.holds,
             failovers: setup.failovers,
         }
     }
@@ -207,10 +224,13 @@ impl World {
                     (3, held.token, outcome.state as u8, outcome.unsettled, &outcome.error_code, delay)
                         .hash(hasher);
                 }
+                Host::Holding { held, delay_seconds } => (4, held.token, delay_seconds).hash(hasher),
+                Host::InDoubt => 5.hash(hasher),
             }
         }
         (&self.under_way, &self.rail).hash(hasher);
-        (self.kills, self.expiries, self.pauses, self.losses, self.failovers, self.turns_away).hash(hasher);
+        (self.kills, self.expiries, self.pauses, self.losses, self.holds, self.failovers).hash(hasher);
+        self.turns_away.hash(hasher);
     }
 }
 

@@ -236,6 +236,36 @@ on_each_postgres! {
         assert_eq!(refusal(try_run(&mut readonly, no_end).await), "22023");
     }
 
+    async fn windows_that_follow_each_other_leave_no_missing_number_out(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        hands.enqueue_many("p", 7).await;
+        hands.enqueue("q", "first of q").await;
+        db.move_clock("20 days").await;
+        for n in 8..=12 {
+            hands.enqueue("p", &format!("later {n}")).await;
+        }
+        run(&mut hands.owner, "set session_replication_role = replica").await;
+        let torn = "delete from symphony.payment_outbox_records
+                     where participant_id = 'p' and sequence_id in (1, 6, 7, 10, 12) or participant_id = 'q'";
+        run(&mut hands.owner, torn).await;
+        let mut readonly = db.connect(Role::Readonly).await;
+        let (before, between) = ("timestamptz 'epoch'", "now() + interval '10 days'");
+        let (until_then, for_ever) = ("symphony.clock() - interval '1 hour'", "timestamptz '9999-01-01Z'");
+        for (from, until, gaps) in [
+            (before, between, vec!["p 1-1"]),
+            (between, for_ever, vec!["p 6-7", "p 10-10", "p 12-12", "q 1-1"]),
+            (between, until_then, vec![]),
+            (before, for_ever, vec!["p 1-1", "p 6-7", "p 10-10", "p 12-12", "q 1-1"]),
+        ] {
+            let sql = format!(
+                "select format('%s %s-%s', participant_id, gap_from, gap_until) from symphony.sequence_gaps_between(null, {from}, {until})"
+            );
+            assert_eq!(column::<String>(&mut readonly, &sql).await, gaps, "{from} to {until}");
+        }
+        let all = "select format('%s %s-%s', participant_id, gap_from, gap_until) from symphony.sequence_gaps order by participant_id, gap_from";
+        assert_eq!(column::<String>(&mut readonly, all).await, ["p 1-1", "p 6-7", "p 10-10", "p 12-12", "q 1-1"]);
+    }
+
     async fn a_batch_answers_each_row_as_the_single_form_does(db: Db) {
         let other = Db::fresh(db.pg).await;
         let (mut singly, mut batched) = (Hands::of(&db).await, Hands::of(&other).await);

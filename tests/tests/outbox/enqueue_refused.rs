@@ -1,7 +1,9 @@
 //! Payments that are not accepted: each refusal has a name, nothing is written, and the neighbours go in. And the doorbell.
 
-use harness::sql::{Answer, Hands, Request, WAIT_MAX, enqueue, enqueue_batch, refusal, run, try_run};
-use harness::{Db, Role, on_each_postgres, sqlstate};
+use harness::sql::{Answer, Hands, Request, enqueue, enqueue_batch, refusal, run, try_run};
+use harness::{Db, PATIENCE, Role, on_each_postgres, sqlstate};
+use railhost::outbox::enqueue::{Ingest, NewPayment};
+use serde_json::Value;
 use sqlx::Connection;
 use sqlx::postgres::PgListener;
 
@@ -92,6 +94,41 @@ on_each_postgres! {
         hands.enqueue_this(&Request { instruction_id: Some("i".to_owned()), ..Request::new("p", "k").rail("r").payload("{}") }).await;
         assert_eq!(hands.count("payment_outbox_pending").await, 2);
         assert_eq!(hands.claim(2).await.len(), 2, "and leased");
+    }
+
+    async fn a_payload_is_measured_before_it_is_sent_as_the_database_measures_it(db: Db) {
+        let mut owner = db.connect(Role::Superuser).await;
+        for payload in [
+            r#"{"bb":1,"a":2,"ab":3,"é":1,"":0,"nested":{"z":[],"y":{}}}"#,
+            r#"[1,[2,{"a":null}],true,false,"a\u0001\u001f\u007f\b\f\n\r\t\"\\\/é\ud83d\ude00"]"#,
+            "[0.10,12.500e1,1.50e1,1e2,1E+2,-0,-0.0,0e5,0.0e1,0e-5,-0e-3,1.5e-3,-1e-2,100e-2,9007199254740993.01,1e300]",
+        ] {
+            let printed: String = sqlx::query_scalar("select $1::text::jsonb::text")
+                .bind(payload)
+                .fetch_one(&mut owner)
+                .await
+                .expect("printed");
+            assert_eq!(new_payment(payload).body(), Ok(printed), "{payload}");
+        }
+        let ingest = Ingest::new(&db.database(), 1);
+        let around = r#"{"a": ""}"#.len();
+        for (filler, fits) in [(65_536 - around, true), (65_537 - around, false)] {
+            let payment = new_payment(&format!(r#"{{"a":"{}"}}"#, "x".repeat(filler)));
+            assert_eq!(payment.violations().is_empty(), fits, "{:?}", payment.violations());
+            assert_eq!(ingest.enqueue(&payment).await.is_ok(), fits);
+        }
+        for number in ["1e65530", "1e-16384", "1e131072"] {
+            let payment = new_payment(&format!(r#"{{"a":{number}}}"#));
+            assert_eq!(payment.violations().len(), 1, "{number}");
+            assert!(ingest.enqueue(&payment).await.is_err(), "{number}");
+        }
+    }
+
+    async fn of_two_members_of_one_name_sql_keeps_the_last_and_says_nothing(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        hands.enqueue_this(&Request::new("p", "k").payload(r#"{"amount": "5.00", "amount": "900.00"}"#)).await;
+        let kept: String = hands.scalar("select payload ->> 'amount' from symphony.payment_outbox_pending").await;
+        assert_eq!(kept, "900.00", "the page for SQL callers says so");
     }
 
     async fn arrays_that_do_not_fit_are_refused(db: Db) {
@@ -224,6 +261,17 @@ on_each_postgres! {
     }
 }
 
+/// As the host hands it in.
+fn new_payment(payload: &str) -> NewPayment {
+    NewPayment {
+        instruction_id: "i".to_owned(),
+        participant_id: "p".to_owned(),
+        idempotency_key: "k".to_owned(),
+        rail_type: "mock".to_owned(),
+        payload: serde_json::from_str::<Value>(payload).expect("JSON").into(),
+    }
+}
+
 /// What is wrong, the request, and the SQLSTATE that names it.
 fn bad_requests() -> Vec<(&'static str, Request, &'static str)> {
     let good = Request::new("p", "k");
@@ -282,7 +330,7 @@ impl Bell {
     async fn rings(&mut self, hands: &mut Hands) -> usize {
         run(&mut hands.owner, "select pg_notify('outbox_pending', 'the end')").await;
         for rings in 0.. {
-            let stroke = tokio::time::timeout(WAIT_MAX, self.0.recv())
+            let stroke = tokio::time::timeout(PATIENCE, self.0.recv())
                 .await
                 .expect("in time")
                 .expect("still connected");

@@ -1,5 +1,6 @@
 //! While a lease is held: the heartbeat, the hand-back, the hand-over mark.
 
+use chrono::{DateTime, TimeDelta, Utc};
 use harness::sql::{
     Answer, Hands, Leased, Request, WORKER, claim_with, column, refusal, run, scalar, try_run, until_waiting,
 };
@@ -212,15 +213,17 @@ on_each_postgres! {
     async fn after_the_clock_went_back_leases_and_delays_are_as_long_as_they_were_meant(db: Db) {
         let mut hands = Hands::of(&db).await;
         hands.enqueue_many("p", 3).await;
+        let now: DateTime<Utc> = hands.scalar("select symphony.clock()").await;
+        db.hold_clock(now).await;
         let early = hands.claim_one_of(3).await;
-        db.move_clock("10 minutes").await;
+        db.hold_clock(now + TimeDelta::minutes(10)).await;
         run(&mut hands.executor, "select symphony.report_host('h', '{}', false)").await;
         assert_eq!(hands.repair().await, [(early.outbox_id, 1)], "due again ten minutes too late");
         let held = claim_with(&mut hands.executor, "1, 'holder', 30, array['mock'], p_takeovers => 0").await.expect("a good claim").remove(0);
         let tried = claim_with(&mut hands.executor, &format!("1, '{WORKER}', 30, array['mock'], p_takeovers => 0")).await.expect("a good claim").remove(0);
         let later = Answer { delay_seconds: Some(900.0), ..Answer::retry("BUSY") };
         hands.complete(&tried, &later).await.expect("it is held");
-        db.move_clock("0").await;
+        db.hold_clock(now).await;
         assert_eq!(reconcile_clock(&mut hands, 100).await, 3);
         assert_eq!(reconcile_clock(&mut hands, 100).await, 0, "once each");
         let lengths = "select format('%s %s', round(extract(epoch from lease_expires_at - claimed_at)),
@@ -230,7 +233,7 @@ on_each_postgres! {
         let delays = "select round(extract(epoch from next_attempt_at - symphony.clock()) / 60)::int
                         from symphony.payment_outbox_pending where lease_token is null order by 1";
         assert_eq!(column::<i32>(&mut hands.owner, delays).await, [0, 15]);
-        db.move_clock("31 seconds").await;
+        db.hold_clock(now + TimeDelta::seconds(31)).await;
         assert_eq!(hands.repair().await, [(held.outbox_id, 1)], "it runs out in time");
     }
 

@@ -123,6 +123,26 @@ on_each_postgres! {
         assert_eq!(hands.count("payment_outbox_pending").await, 1);
     }
 
+    async fn nothing_is_switched_under_a_name_that_no_payment_can_have(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        for name in [" x", "x ", "\u{a0}x", "x\ty", "x\u{85}", ""] {
+            for act in [
+                format!("pause_rail('{name}', 'ops', 'why')"),
+                format!("resume_rail('{name}', 'ops', 'why')"),
+                format!("configure_rail('{name}', true, false, null, null, null, 'ops', 'why')"),
+                format!("suspend_participant('{name}', 'ops', 'why', true)"),
+                format!("set_strict_order('{name}', true, 'ops', 'why', true)"),
+                format!("reinstate_participant('{name}', 'ops', 'why')"),
+            ] {
+                assert_eq!(refusal(try_run(&mut hands.operator, &format!("select symphony.{act}")).await), "22023", "{act}");
+            }
+        }
+        for table in ["operator_acts", "rails", "participants"] {
+            assert_eq!(hands.count(table).await, 0, "{table}");
+        }
+        run(&mut hands.operator, "select symphony.suspend_participant('Zoë & Co', 'ops', 'why', true)").await;
+    }
+
     async fn an_act_without_a_name_or_a_reason_is_refused(db: Db) {
         let mut hands = Hands::of(&db).await;
         let failed = failed(&mut hands, "k1", Some("no")).await;

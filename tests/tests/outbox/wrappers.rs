@@ -1,10 +1,9 @@
 //! The host's own wrappers: errors by name, one bad row alone, a doorbell that survives its connection.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use harness::sql::scalar;
-use harness::{Db, Role, on_each_postgres};
+use harness::{Db, PATIENCE, Role, on_each_postgres};
 use railhost::outbox::Error;
 use railhost::outbox::complete::{Completion, MoneyMoved, Outcome, State};
 use railhost::outbox::enqueue::{Ingest, NewPayment};
@@ -172,7 +171,7 @@ on_each_postgres! {
                 (found.longest_wait_seconds, expected.longest_wait_seconds),
             ] {
                 let apart = found.zip(expected).map(|(found, expected)| (found - expected).abs());
-                assert!(apart.is_some_and(|seconds| seconds < 10.0), "{found:?} and {expected:?}");
+                assert!(apart.is_some_and(|seconds| seconds < PATIENCE.as_secs_f64()), "{found:?} and {expected:?}");
             }
             let dead_letters = expected.rail_type.is_none().then_some(expected.dead_letters);
             assert_eq!(found.dead_letters, dead_letters);
@@ -194,7 +193,7 @@ on_each_postgres! {
         let mut bell = Doorbell::listen(&db.database()).await.expect("listening");
         let ingest = Ingest::new(&db.database(), 1);
         ingest.enqueue(&payments(1)[0]).await.expect("enqueued");
-        let rang = tokio::time::timeout(Duration::from_secs(10), bell.wait()).await.expect("the bell is heard");
+        let rang = tokio::time::timeout(PATIENCE, bell.wait()).await.expect("the bell is heard");
         assert_eq!(rang, Bell::Rang);
 
         let mut owner = db.connect(Role::Superuser).await;
@@ -202,10 +201,10 @@ on_each_postgres! {
             .execute(&mut owner)
             .await
             .expect("cut");
-        let back = tokio::time::timeout(Duration::from_secs(10), bell.wait()).await.expect("it comes back");
+        let back = tokio::time::timeout(PATIENCE, bell.wait()).await.expect("it comes back");
         assert_eq!(back, Bell::Reconnected);
         ingest.enqueue(&payments(2)[1]).await.expect("enqueued");
-        let rang = tokio::time::timeout(Duration::from_secs(10), bell.wait()).await.expect("and rings again");
+        let rang = tokio::time::timeout(PATIENCE, bell.wait()).await.expect("and rings again");
         assert_eq!(rang, Bell::Rang);
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use harness::host::until_all_have_a_verdict;
 use harness::play::{Ended, Play, payment};
 use harness::{Db, Role};
 use rail_simulators::Name;
@@ -28,7 +27,7 @@ pub(crate) async fn play(rail: Name, plans: &[String]) -> Vec<Told> {
         amounts.iter().zip(plans).map(|(amount, plan)| format!("amount {amount}: {plan}")).collect();
     let play = Play::start(rail, &rules.join("\n")).await;
     play.pay(&amounts.iter().map(|amount| payment(rail, amount)).collect::<Vec<_>>()).await;
-    until_all_have_a_verdict(&play.db).await;
+    play.until_all_have_a_verdict().await;
     let holds = holds(&play.db).await;
     let told = |ended: Ended| {
         let held = holds.get(&ended.outbox_id).cloned();

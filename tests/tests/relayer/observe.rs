@@ -7,11 +7,10 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use harness::host::{Host, Process, RAIL, enqueue, pay, until_all_have_a_verdict};
 use harness::tool::tool;
-use harness::{Db, Pg};
+use harness::{Db, PATIENCE, Pg};
 use railhost::relayer::Options;
 use rustix::process::Signal;
 use rustls::ServerConfig;
@@ -105,7 +104,7 @@ async fn spans_go_to_a_collector_where_one_is_named_and_its_absence_harms_nothin
     let address = format!("http://{}", listener.local_addr().expect("an address"));
     let collector = thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("the host comes");
-        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
         let mut preface = [0; 14];
         stream.read_exact(&mut preface).expect("it speaks");
         preface
@@ -148,7 +147,8 @@ async fn spans_go_over_tls_to_the_collector_that_was_meant_and_to_no_other() {
         }
         let host = Process::with(&db, RAIL, "", &environment);
         enqueue(&db, &[pay("1.00")]).await;
-        let (stream, _) = listener.accept().await.expect("the host comes");
+        let comes = tokio::time::timeout(PATIENCE, listener.accept()).await.expect("in time");
+        let (stream, _) = comes.expect("the host comes");
         let mut preface = [0; 14];
         let spoken = match acceptor.accept(stream).await {
             Ok(mut stream) => stream.read_exact(&mut preface).await.is_ok(),

@@ -1,5 +1,5 @@
 //! Components that are endless to compile: another process ends under its limits, with one sentence, and the host does not
-//! notice.
+//! notice. How much memory that takes is measured on hosts in processes of their own.
 
 use std::fs;
 use std::sync::Arc;
@@ -13,8 +13,6 @@ use railhost::rail::{Answer, CompileLimits, Heard, LoadError, Reloaded, Rules};
 
 const WITHIN: CompileLimits =
     CompileLimits { memory_mib: 1024, cpu_seconds: 60, wall: Duration::from_secs(120) };
-/// What this process may grow by while another one compiles. Other tests run in it at the same time.
-const GROWTH_MIB_MAX: u64 = 400;
 
 fn is_one_sentence(refused: &LoadError) -> bool {
     matches!(
@@ -26,39 +24,13 @@ fn is_one_sentence(refused: &LoadError) -> bool {
     )
 }
 
-/// What this process itself has in memory, without what it maps of files.
-fn memory_mib() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").expect("procfs");
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("it is there");
-    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") / 1024
-}
-
-/// The most that this process took while something was going on.
-async fn growth_mib<T>(work: impl Future<Output = T>) -> (T, u64) {
-    let before = memory_mib();
-    let mut most = before;
-    let watch = async {
-        for _ in 0..u32::MAX {
-            most = most.max(memory_mib());
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let done = tokio::select! {
-        done = work => done,
-        () = watch => unreachable!("it watches for ever"),
-    };
-    (done, most - before)
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn loops_that_take_gigabytes_to_compile_end_at_the_compilers_limit() {
     let yard = Yard::compiling_within(WITHIN).await;
     let bomb = forged::nested_loops();
     assert!(bomb.len() < 200_000, "{} bytes", bomb.len());
-    let (refused, growth) = growth_mib(yard.load_bytes(&bomb)).await;
-    let refused = refused.expect_err("it takes more");
+    let refused = yard.load_bytes(&bomb).await.expect_err("it takes more");
     assert!(is_one_sentence(&refused), "{refused}");
-    assert!(growth < GROWTH_MIB_MAX, "the host grew by {growth} MiB");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -85,10 +57,8 @@ async fn half_a_million_functions_are_compiled_within_the_limits_or_refused_in_o
     let few = CompileLimits { memory_mib: 128, cpu_seconds: 20, wall: Duration::from_secs(60) };
     let yard = Yard::compiling_within(few).await;
     let bomb = forged::empty_functions();
-    let (refused, growth) = growth_mib(yard.load_bytes(&bomb)).await;
-    let refused = refused.expect_err("it takes more");
+    let refused = yard.load_bytes(&bomb).await.expect_err("it takes more");
     assert!(is_one_sentence(&refused), "{refused}");
-    assert!(growth < GROWTH_MIB_MAX, "the host grew by {growth} MiB");
     assert_eq!(fs::read_dir(yard.path("compiled")).expect("the cache").count(), 0, "nothing is left behind");
 }
 
@@ -109,17 +79,13 @@ async fn a_bomb_that_is_swapped_in_is_refused_and_payments_go_on_meanwhile() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let swapping = async {
-        tokio::select! {
-            report = rails.reload(&yard.sandbox) => report.expect("a report"),
-            () = paying => unreachable!("it pays for ever"),
-        }
+    let report = tokio::select! {
+        report = rails.reload(&yard.sandbox) => report.expect("a report"),
+        () = paying => unreachable!("it pays for ever"),
     };
-    let (report, growth) = growth_mib(swapping).await;
     let Reloaded::Refused(refused) = &report["one"] else { panic!("{report:?}") };
     assert!(refused.to_string().contains("compiling it took"), "{refused}");
     assert_eq!(rail.current().digest, Digest::of(&old));
-    assert!(growth < GROWTH_MIB_MAX, "the host grew by {growth} MiB");
     assert!(paid > 10, "{paid} payments while it compiled");
 }
 

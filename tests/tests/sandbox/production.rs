@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use harness::yard::{Yard, guest, write_secret};
 use railhost::builtin;
@@ -16,11 +17,30 @@ fn real(file: String) -> String {
     file.replace("http://", "https://").replace("reach = \"loopback\"", "reach = \"public\"")
 }
 
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("changed");
+}
+
+/// Whatever the umask of whoever runs the tests: all files of a folder are their owner's alone.
+fn close(folder: &Path) {
+    for entry in fs::read_dir(folder).expect("the folder").flatten() {
+        if entry.file_type().expect("a type").is_file() {
+            set_mode(&entry.path(), 0o600);
+        }
+    }
+}
+
+/// A rail as a careful operator would set it up.
+fn put_real(yard: &Yard, component: &[u8]) {
+    yard.put_rail("one", component, real);
+    close(&yard.path("rails"));
+}
+
 #[tokio::test]
 async fn a_running_production_host_does_not_take_a_mock() {
     let yard = Yard::new().await;
     let old = guest("pays_and_tells");
-    yard.put_rail("one", &old, real);
+    put_real(&yard, &old);
     let (rails, mut told) = yard.load_rails(PRODUCTION).await.expect("it is as it should be");
     assert_eq!(told.try_recv().expect("the start is told").outcome, LoadOutcome::Loaded);
 
@@ -46,6 +66,7 @@ async fn a_running_production_host_does_not_take_a_mock() {
 async fn what_is_good_for_development_only_is_recognised_by_what_it_is() {
     let yard = Yard::new().await;
     let sound = real(yard.file(&guest("pays_and_tells"), ""));
+    close(&yard.path(""));
     let refusal = |text: &str| {
         let definition =
             Definition::parse("test", &yard.path(""), text).unwrap_or_else(|error| panic!("{error}"));
@@ -73,19 +94,74 @@ async fn what_is_good_for_development_only_is_recognised_by_what_it_is() {
 #[tokio::test]
 async fn a_secret_that_others_may_read_is_refused_in_production() {
     let yard = Yard::new().await;
-    yard.put_rail("one", &guest("pays_and_tells"), real);
+    put_real(&yard, &guest("pays_and_tells"));
     let secret = yard.path("rails/password");
     let (rails, _) = yard.load_rails(PRODUCTION).await.expect("all are the owner's own");
     for mode in [0o644, 0o640, 0o602] {
         fs::write(&secret, format!("another {mode}")).expect("written");
-        fs::set_permissions(&secret, fs::Permissions::from_mode(mode)).expect("changed");
+        set_mode(&secret, mode);
         let report = rails.reload(&yard.sandbox).await.expect("a report");
         let Reloaded::Refused(refused) = &report["one"] else { panic!("{mode:o}: {report:?}") };
         let why = format!("open to group or others (mode {mode:04o}), expected mode 0600 or 0400");
         assert!(refused.to_string().contains("secrets.password is in"), "{refused}");
         assert!(refused.to_string().contains(&why), "{refused}");
     }
-    fs::set_permissions(&secret, fs::Permissions::from_mode(0o400)).expect("changed");
+    set_mode(&secret, 0o400);
+    let report = rails.reload(&yard.sandbox).await.expect("a report");
+    assert!(matches!(report["one"], Reloaded::Swapped { .. }), "{report:?}");
+}
+
+#[tokio::test]
+async fn what_others_may_write_decides_nothing_in_production() {
+    let yard = Yard::new().await;
+    let component = guest("pays_and_tells");
+    let signature = format!("signature = {{ file = \"sig\", trusted = [\"{}\"] }}", "ab".repeat(32));
+    let more = "ca = \"ca.pem\"\nclient = { certificate = \"client.pem\", key = { file = \"client.key\" } }";
+    yard.put_rail("one", &component, |text| {
+        real(text)
+            .replace("hand_over_marks = false", &format!("hand_over_marks = false\n{signature}"))
+            .replace("reach = \"public\"", &format!("reach = \"public\"\n{more}"))
+    });
+    let path = |name: &str| yard.path("rails").join(name);
+    for name in ["sig", "ca.pem", "client.pem", "client.key"] {
+        fs::write(path(name), "a text").expect("written");
+    }
+    close(&yard.path("rails"));
+    let refusal = || Definition::load(&path("one.toml")).expect("a sound file").refused_in_production();
+    assert_eq!(refusal(), None);
+    let wasm = format!("{}.wasm", Digest::of(&component));
+    for (name, key) in [
+        ("one.toml", "the rail"),
+        (wasm.as_str(), "component"),
+        ("sig", "signature.file"),
+        ("ca.pem", "network.ca"),
+        ("client.pem", "network.client.certificate"),
+    ] {
+        for mode in [0o620, 0o602, 0o666] {
+            set_mode(&path(name), mode);
+            let refused = refusal().unwrap_or_else(|| panic!("{name} of mode {mode:o} is taken"));
+            let why = format!("which may be written by group or others (mode {mode:04o})");
+            assert!(refused.starts_with(&format!("{key} is in ")) && refused.contains(&why), "{refused}");
+        }
+        set_mode(&path(name), 0o644);
+        assert_eq!(refusal(), None, "everybody may read {name}");
+    }
+}
+
+#[tokio::test]
+async fn a_running_production_host_takes_no_rail_file_that_others_may_write() {
+    let yard = Yard::new().await;
+    let component = guest("pays_and_tells");
+    put_real(&yard, &component);
+    let (rails, _) = yard.load_rails(PRODUCTION).await.expect("all are the owner's own");
+    yard.put_rail("one", &component, |text| real(text) + "\n# a stranger was here");
+    close(&yard.path("rails"));
+    set_mode(&yard.path("rails/one.toml"), 0o666);
+    let report = rails.reload(&yard.sandbox).await.expect("a report");
+    let Reloaded::Refused(refused) = &report["one"] else { panic!("{report:?}") };
+    assert!(refused.to_string().contains("the rail is in"), "{refused}");
+    // The content stays as it is: who may write it is reason enough to look again.
+    close(&yard.path("rails"));
     let report = rails.reload(&yard.sandbox).await.expect("a report");
     assert!(matches!(report["one"], Reloaded::Swapped { .. }), "{report:?}");
 }

@@ -1,8 +1,11 @@
 //! Components that are taken out of use, at once.
 
+use std::sync::{Arc, OnceLock};
+
+use harness::rail::Reply;
 use harness::yard::{Yard, guest, instruction};
 use railhost::rail::artifact::Digest;
-use railhost::rail::{CallError, Heard, Left, LoadOutcome, Reloaded, Rules, Task};
+use railhost::rail::{CallError, Heard, Left, LoadOutcome, Rails, Reloaded, Rule, Rules, Task};
 
 #[tokio::test]
 async fn a_revoked_component_is_called_no_more_and_loaded_no_more() {
@@ -41,4 +44,28 @@ async fn a_revoked_component_is_called_no_more_and_loaded_no_more() {
     assert!(!rail.is_revoked());
     let asked = rail.preferring(&Digest::of(&bad)).expect("the new one");
     assert_eq!(asked.digest, Digest::of(&good), "though the old one is still loaded");
+}
+
+#[tokio::test]
+async fn a_component_that_is_revoked_in_the_middle_of_a_call_cannot_begin_to_pay() {
+    let bad = guest("asks_then_pays");
+    let (digest, rails) = (Digest::of(&bad), Arc::new(OnceLock::<Rails>::new()));
+    let known = rails.clone();
+    // It asks its rail something first, and is revoked while it waits for the answer.
+    let yard = Yard::with(move |asked| {
+        if asked.path == "/moved" {
+            known.get().expect("they are loaded").revoke(&[digest]);
+        }
+        Reply::says(200, "paid")
+    })
+    .await;
+    yard.put_rail("one", &bad, |text| text);
+    let (loaded, _) = yard.load_rails(Rules::default()).await.expect("they load");
+    let rails = rails.get_or_init(|| loaded);
+    let attempt = yard.disburse(&rails.get("one").expect("it is there").current()).await;
+    let rules: Vec<_> = attempt.witness.denied.iter().map(|denied| denied.rule).collect();
+    assert_eq!(rules, [Rule::Revoked], "{attempt:?}");
+    assert_eq!(attempt.witness.money_left(), Left::Nothing);
+    let paths: Vec<_> = yard.rail.asked().into_iter().map(|asked| asked.path).collect();
+    assert_eq!(paths, ["/moved"]);
 }

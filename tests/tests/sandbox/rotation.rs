@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
+use aws_lc_rs::hmac;
 use harness::PATIENCE;
 use harness::rail::Reply;
 use harness::yard::{API_KEY, Yard, guest, write_secret};
+use railhost::rail::artifact::Digest;
 use railhost::rail::{LoadOutcome, Reloaded, Rules};
+use uuid::Uuid;
 
 #[tokio::test]
 async fn a_new_secret_is_used_by_the_next_call_and_the_old_one_by_those_in_flight() {
@@ -94,4 +97,50 @@ async fn every_file_that_a_rail_refers_to_is_looked_at() {
         let report = rails.reload(&yard.sandbox).await.expect("a report");
         assert!(matches!(report["one"], Reloaded::Swapped { .. }), "{name}: {report:?}");
     }
+}
+
+/// What stands at the end of the address that a rail is given for its callback.
+fn proof(key: &str, outbox_id: Uuid) -> String {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes());
+    hex::encode(hmac::sign(&key, outbox_id.to_string().as_bytes()))
+}
+
+#[tokio::test]
+async fn a_callback_under_the_key_before_a_rotation_is_still_vouched_for() {
+    let yard = Yard::new().await;
+    let key = "[keys]\ncallback = { algorithm = \"hmac-sha256\", key = { file = \"callback\" } }";
+    yard.put_rail("one", &guest("pays_and_tells"), |text| {
+        text.replace("[tokens.access]", &format!("{key}\n[tokens.access]"))
+    });
+    let keys = ["the first key", "the second key", "the third key"];
+    let rotate = |key: &str| write_secret(&yard.path("rails/callback"), key);
+    rotate(keys[0]);
+    let (rails, _) = yard.load_rails(Rules::default()).await.expect("they load");
+    let (rail, payment) = (rails.get("one").expect("it is there"), Uuid::now_v7());
+    let vouched = || keys.map(|key| rail.vouches(payment, &proof(key, payment)));
+    assert_eq!(vouched(), [true, false, false]);
+    for (key, expected) in [(keys[1], [true, true, false]), (keys[2], [false, true, true])] {
+        rotate(key);
+        let report = rails.reload(&yard.sandbox).await.expect("a report");
+        assert!(matches!(report["one"], Reloaded::Swapped { .. }), "{report:?}");
+        assert_eq!(vouched(), expected, "the address was given out under the key of then");
+    }
+    assert!(!rail.vouches(Uuid::now_v7(), &proof(keys[2], payment)), "it is for another payment");
+}
+
+#[tokio::test]
+async fn a_new_secret_does_not_take_its_questions_from_the_component_before() {
+    let yard = Yard::new().await;
+    let (old, new) = (guest("pays_and_tells"), guest("keeps_state"));
+    yard.put_rail("one", &old, |text| text);
+    let (rails, _) = yard.load_rails(Rules::default()).await.expect("they load");
+    let rail = rails.get("one").expect("it is there");
+    yard.put_rail("one", &new, |text| text);
+    rails.reload(&yard.sandbox).await.expect("a report");
+    write_secret(&yard.path("rails/api-key"), "rotated-api-key-0b1d");
+    let report = rails.reload(&yard.sandbox).await.expect("a report");
+    assert!(matches!(&report["one"], Reloaded::Swapped { from, to } if from == to), "{report:?}");
+    let asked = rail.preferring(&Digest::of(&old)).expect("not revoked");
+    assert_eq!(asked.digest, Digest::of(&old), "it answers for what it sent");
+    assert_eq!(rail.current().digest, Digest::of(&new));
 }

@@ -1,6 +1,7 @@
 //! A new component while calls are running: nothing is lost, nothing is mixed.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use harness::PATIENCE;
 use harness::yard::{Yard, guest, instruction};
 use railhost::rail::artifact::Digest;
-use railhost::rail::{Answer, Heard, LoadOutcome, Reloaded, Rules, Task};
+use railhost::rail::{Answer, Heard, LoadOutcome, Options, Reloaded, Rules, Sandbox, Task};
 
 fn write(yard: &Yard, component: &[u8]) {
     yard.put_rail("one", component, |text| text);
@@ -99,7 +100,7 @@ async fn a_changed_file_is_noticed_and_a_signal_too() {
     let yard = Yard::new().await;
     let (old, new) = (guest("pays_and_tells"), guest("keeps_state"));
     write(&yard, &old);
-    let (rails, _) = yard.load_rails(Rules::default()).await.expect("they load");
+    let (rails, mut told) = yard.load_rails(Rules::default()).await.expect("they load");
     let speaks = async |component: &[u8]| {
         let patience = Instant::now();
         while rails.get("one").expect("it is there").current().digest != Digest::of(component) {
@@ -112,7 +113,10 @@ async fn a_changed_file_is_noticed_and_a_signal_too() {
         ended = rails.watch(&yard.sandbox, often) => panic!("{ended:?}"),
         () = async {
             write(&yard, b"not even wasm");
-            tokio::time::sleep(4 * often).await;
+            let refused = async {
+                while told.recv().await.expect("it is told").outcome != LoadOutcome::Refused {}
+            };
+            tokio::time::timeout(PATIENCE, refused).await.expect("it was refused");
             assert_eq!(rails.get("one").expect("it is there").current().digest, Digest::of(&old));
             write(&yard, &new);
             speaks(&new).await;
@@ -168,4 +172,41 @@ async fn a_rail_that_is_new_while_the_host_runs_is_told_as_new() {
     let event = told.try_recv().expect("it is told");
     assert_eq!((event.rail.as_str(), event.outcome, event.added), ("two", LoadOutcome::Loaded, true));
     assert!(rails.get("two").is_some());
+}
+
+/// A component that is endless to compile would otherwise cost a minute whenever any other file changes.
+#[tokio::test]
+async fn what_was_refused_is_tried_again_only_when_something_changed_or_somebody_asks() {
+    let yard = Yard::new().await;
+    let (old, new) = (guest("pays_and_tells"), guest("keeps_state"));
+    write(&yard, &old);
+    yard.put_rail("two", &old, |text| text);
+    let (rails, mut told) = yard.load_rails(Rules::default()).await.expect("they load");
+    while told.try_recv().is_ok() {}
+    // Nothing can be compiled here. Whoever loads in the yard itself succeeds, so one can see whether it was tried.
+    let options = Options { calls_max: 4, ..Options::default() };
+    let barren = Sandbox::new(&yard.path("barren"), Path::new("/bin/false"), options).expect("a sandbox");
+    write(&yard, &new);
+    let report = rails.reload(&barren).await.expect("a report");
+    assert!(matches!(report["one"], Reloaded::Refused(_)), "{report:?}");
+    assert_eq!(told.try_recv().expect("it is told").outcome, LoadOutcome::Refused);
+
+    yard.put_rail("two", &old, |text| format!("{text}\n# another text"));
+    let report = rails.reload(&yard.sandbox).await.expect("a report");
+    assert!(matches!(report["two"], Reloaded::Swapped { .. }), "{report:?}");
+    assert!(
+        matches!(&report["one"], Reloaded::StillRefused(why) if why.contains("cannot be compiled")),
+        "{report:?}"
+    );
+    assert_eq!(told.try_recv().expect("it is told").rail, "two");
+    assert!(told.try_recv().is_err(), "a refusal is told once");
+    let report = rails.reload_asked(&yard.sandbox).await.expect("a report");
+    assert!(matches!(report["one"], Reloaded::Swapped { .. }), "somebody asked: {report:?}");
+
+    yard.put_rail("one", &old, |text| format!("{text}\n# a text"));
+    let report = rails.reload(&barren).await.expect("a report");
+    assert!(matches!(report["one"], Reloaded::Refused(_)), "{report:?}");
+    yard.put_rail("one", &old, |text| format!("{text}\n# another text"));
+    let report = rails.reload(&yard.sandbox).await.expect("a report");
+    assert!(matches!(report["one"], Reloaded::Swapped { .. }), "its file changed: {report:?}");
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use harness::yard::{Yard, guest};
+use harness::yard::{PATIENT, Yard, guest};
 use railhost::rail::{Answer, Attempt, Heard, Left};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -80,7 +80,7 @@ async fn serve(authority: &Authority, name: &str, wants_client: bool) -> SocketA
 async fn pay(yard: &Yard, address: SocketAddr, network: &str) -> Attempt {
     let base = format!("https://localhost:{}", address.port());
     let file = yard
-        .file(&guest("pays_and_tells"), "timeouts = { call_ms = 3000 }")
+        .file(&guest("pays_and_tells"), PATIENT)
         .replace(&yard.rail.base(), &base)
         .replace("reach = \"loopback\"", &format!("reach = \"loopback\"\n{network}"));
     let loaded = yard.load_file(&file).await.unwrap_or_else(|error| panic!("{error}"));

@@ -46,7 +46,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 
 use super::BadArgument;
-use super::print::say;
+use super::print::{self, say};
 use bed::Bed;
 use figures::Line;
 use ground::Ground;
@@ -102,7 +102,7 @@ impl Bench {
                 report.add(Measured::new(scenario, lines))?;
             }
         }
-        println!("{}", report.text());
+        print::out(&(report.text() + "\n"))?;
         Ok(if report.has_failures() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 

@@ -15,7 +15,7 @@ use railhost::outbox::read::Reader;
 use railhost::outbox::retain::Retention;
 use uuid::Uuid;
 
-use super::print::{say, seconds};
+use super::print::{out, say, seconds};
 use super::session::Session;
 use hosts::Hosts;
 use rails::RAILS;
@@ -56,16 +56,15 @@ impl Demo {
         let reader = Reader::new(session.database());
         let endings = reader.endings(&accepted).await?;
         let gaps = reader.gaps(None).await?;
-        println!("{}", proof::table(&endings, gaps.len()));
         let audits = proof::audits(&played, &accepted, &endings);
-        println!("{}", proof::ledgers(&audits));
-        println!(
-            "{} payments in {}, {:.0} a second, a dead host's leases included.",
+        out(&format!("{}\n{}\n", proof::table(&endings, gaps.len()), proof::ledgers(&audits)))?;
+        out(&format!(
+            "{} payments in {}, {:.0} a second, a dead host's leases included.\n{}",
             self.payments,
             seconds(took.as_secs_f64()),
-            f64::from(self.payments) / took.as_secs_f64()
-        );
-        proof::what_next(&endings);
+            f64::from(self.payments) / took.as_secs_f64(),
+            proof::what_next(&endings)
+        ))?;
         Ok(if proof::holds(&endings, gaps.len()) && audits.iter().all(|(_, audit, _)| audit.agrees()) {
             ExitCode::SUCCESS
         } else {

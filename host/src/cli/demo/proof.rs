@@ -111,7 +111,7 @@ fn took(ending: &Ending) -> Option<Duration> {
     (ending.ended_at? - accepted_at).to_std().ok()
 }
 
-pub(super) fn what_next(endings: &[Ending]) {
+pub(super) fn what_next(endings: &[Ending]) -> String {
     let me = std::env::args().next().unwrap_or_else(|| "railhost".to_owned());
     let first = |what: &dyn Fn(&Ending) -> bool| endings.iter().find(|ending| what(ending));
     let (looked_at, what) = match (first(&|ending| ending.taken_over), first(&|ending| ending.retried)) {
@@ -119,7 +119,7 @@ pub(super) fn what_next(endings: &[Ending]) {
         (None, Some(ending)) => (ending.outbox_id, "a payment that took more than one attempt"),
         (None, None) => (endings.first().map_or_else(Uuid::nil, |ending| ending.outbox_id), "a payment"),
     };
-    println!(
+    format!(
         "\nThe books are kept. Look further:
   {me} --dev status
   {me} --dev timeline {looked_at}     # {what}
@@ -127,6 +127,6 @@ pub(super) fn what_next(endings: &[Ending]) {
   {me} --dev serve                    # carries what you enqueue meanwhile:
   {me} --dev enqueue --instruction inv-1 --participant acme --rail mock \\
       --payload '{{\"amount\":\"12.50\",\"currency\":\"ZMW\",\"destination\":\"260971234567\"}}'
-  {me} --help"
-    );
+  {me} --help\n"
+    )
 }

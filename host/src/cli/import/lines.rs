@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 
+use anyhow::Context;
 use railhost::outbox::enqueue::{NewPayment, identifier_problem};
 use serde_json::{Map, Value};
 
@@ -68,7 +69,8 @@ impl Iterator for Lines {
 }
 
 fn header(lines: &mut PhysicalLines, shown: &str) -> anyhow::Result<Vec<String>> {
-    let Some(record) = csv::next_record(lines)? else {
+    let read = csv::next_record(lines).with_context(|| format!("cannot read {shown}"))?;
+    let Some(record) = read else {
         return Err(BadArgument(format!("{shown}: the file is empty, expected a header")).into());
     };
     let at = |problem: String| BadArgument(format!("{shown}:{}: {problem}", record.line));

@@ -2,11 +2,12 @@
 //! must be able to end meanwhile.
 
 use std::fs::{self, File, FileType};
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::thread;
 
+use anyhow::Context;
 use tokio::sync::mpsc;
 
 use super::Format;
@@ -17,7 +18,10 @@ use crate::cli::{BadArgument, Missing};
 const CHUNKS_AHEAD: usize = 2;
 
 pub(super) struct Source {
-    lines: Lines,
+    reader: Box<dyn BufRead + Send>,
+    format: Format,
+    /// What it is called in a message.
+    name: String,
     bytes: Option<u64>,
 }
 
@@ -28,15 +32,15 @@ pub(super) struct Chunk {
 }
 
 impl Source {
-    /// A regular file or `-`, with a header that makes sense.
+    /// A regular file or `-`, of which nothing is read yet.
     pub(super) fn open(path: &Path, format: Option<Format>) -> anyhow::Result<Self> {
         let shown = path.display();
+        let name = shown.to_string();
         if path == Path::new("-") {
             let format = format.ok_or_else(|| {
                 BadArgument("--file - is standard input, expected --format csv or --format jsonl".to_owned())
             })?;
-            let lines = Lines::open(Box::new(BufReader::new(io::stdin())), format, &shown.to_string())?;
-            return Ok(Self { lines, bytes: None });
+            return Ok(Self { reader: Box::new(BufReader::new(io::stdin())), format, name, bytes: None });
         }
         let metadata =
             fs::metadata(path).map_err(|error| Missing(format!("cannot read {shown}: {error}")))?;
@@ -51,33 +55,42 @@ impl Source {
             BadArgument(format!("{shown}: expected a name that ends in .csv or .jsonl, or --format"))
         })?;
         let file = File::open(path).map_err(|error| Missing(format!("cannot read {shown}: {error}")))?;
-        let reader: Box<dyn Read + Send> = Box::new(file);
-        let lines = Lines::open(Box::new(BufReader::new(reader)), format, &shown.to_string())?;
-        Ok(Self { lines, bytes: Some(metadata.len()) })
+        Ok(Self { reader: Box::new(BufReader::new(file)), format, name, bytes: Some(metadata.len()) })
     }
 
     pub(super) fn bytes(&self) -> Option<u64> {
         self.bytes
     }
 
-    /// Lines in chunks of this many. The last thing that comes may be the error that ended the reading.
-    pub(super) fn read(mut self, chunk_lines: usize) -> io::Result<mpsc::Receiver<io::Result<Chunk>>> {
+    /// Lines in chunks of this many. The last thing that comes may be the error that ended the reading, be it that the header
+    /// makes no sense.
+    pub(super) fn read(self, chunk_lines: usize) -> io::Result<mpsc::Receiver<anyhow::Result<Chunk>>> {
         let (send, receive) = mpsc::channel(CHUNKS_AHEAD);
-        thread::Builder::new().name("lines".to_owned()).spawn(move || {
-            loop {
-                let read: io::Result<Vec<Line>> = self.lines.by_ref().take(chunk_lines).collect();
-                let chunk = match read {
-                    Ok(lines) if lines.is_empty() => break,
-                    Ok(lines) => Ok(Chunk { lines, bytes_read: self.lines.bytes_read() }),
-                    Err(error) => Err(error),
-                };
-                let is_last = chunk.is_err();
-                if send.blocking_send(chunk).is_err() || is_last {
-                    break;
-                }
+        let read = move || {
+            if let Err(error) = self.send_chunks(chunk_lines, &send) {
+                // Nobody waits for it where the other work has ended.
+                send.blocking_send(Err(error)).ok();
             }
-        })?;
+        };
+        thread::Builder::new().name("lines".to_owned()).spawn(read)?;
         Ok(receive)
+    }
+
+    /// Until the end, or until nobody takes them.
+    fn send_chunks(
+        self,
+        chunk_lines: usize,
+        send: &mpsc::Sender<anyhow::Result<Chunk>>,
+    ) -> anyhow::Result<()> {
+        let mut lines = Lines::open(self.reader, self.format, &self.name)?;
+        loop {
+            let read: io::Result<Vec<Line>> = lines.by_ref().take(chunk_lines).collect();
+            let read = read.with_context(|| format!("cannot read {}", self.name))?;
+            let chunk = Chunk { lines: read, bytes_read: lines.bytes_read() };
+            if chunk.lines.is_empty() || send.blocking_send(Ok(chunk)).is_err() {
+                return Ok(());
+            }
+        }
     }
 }
 

@@ -14,26 +14,35 @@ use clap::Subcommand;
 use railhost::rail::compile::OWN_PROGRAM;
 use railhost::rail::{LoadError, Options, Sandbox};
 
+use crate::cli::examples;
 use crate::cli::session::Session;
 use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Plugin {
     /// Write a new adapter that builds and passes.
+    #[command(after_help = examples::PLUGIN_NEW)]
     New(new::New),
     /// What a component is, imports and asks for, without a rail.
+    #[command(after_help = examples::PLUGIN_INSPECT)]
     Inspect(inspect::Inspect),
     /// Write a built-in adapter to a file, for a rail's file that pins it.
+    #[command(after_help = examples::PLUGIN_EXTRACT)]
     Extract(extract::Extract),
     /// Find out whether a component keeps the contract, offline.
+    #[command(after_help = examples::PLUGIN_TEST)]
     Test(test::Test),
     /// Make a key pair for signing components.
+    #[command(after_help = examples::PLUGIN_KEY)]
     Key(sign::NewKey),
     /// Sign a component.
+    #[command(after_help = examples::PLUGIN_SIGN)]
     Sign(sign::Sign),
     /// Check a component's signature.
+    #[command(after_help = examples::PLUGIN_VERIFY)]
     Verify(sign::Verify),
     /// Stop every host from using a component, at once and for good.
+    #[command(after_help = examples::PLUGIN_REVOKE)]
     Revoke(revoke::Revoke),
 }
 

@@ -1,14 +1,13 @@
 //! Who takes an admitted request to the rail.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use bytes::Bytes;
 use http::{Request, Response};
 
 use super::rules::Endpoint;
 use super::trail::Trail;
-use super::wire::{Failure, Wire, may_start};
+use super::wire::{Departure, Failure, Wire};
 
 #[derive(Debug)]
 pub(crate) enum Carrier {
@@ -39,14 +38,14 @@ impl Carrier {
         request: Request<Bytes>,
         response_bytes_max: usize,
         trail: &Trail,
-        send_before: Option<Instant>,
+        departure: &Departure,
     ) -> Result<Response<Bytes>, Failure> {
         match self {
             Self::Wire(wire) => {
-                wire.exchange(&endpoint.target, request, response_bytes_max, trail, send_before).await
+                wire.exchange(&endpoint.target, request, response_bytes_max, trail, departure).await
             }
             Self::Script(script) => {
-                may_start(send_before)?;
+                departure.may_begin()?;
                 let scripted = script.play(&endpoint.name, &request);
                 if !matches!(scripted, Scripted::Unreachable) {
                     trail.left_whole();

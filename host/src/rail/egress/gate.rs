@@ -1,7 +1,6 @@
 //! One request through the gate: rules, secrets, wire, witness, and the reply made safe to show to the adapter.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
@@ -14,7 +13,7 @@ use super::fill::{self, Handle, Veil};
 use super::places::Message;
 use super::rules::{self, Class, Endpoint, Operation};
 use super::trail::Trail;
-use super::wire;
+use super::wire::{self, Departure};
 use super::witness::{Denied, Exchange, Rule, Witness};
 use crate::payment::{Instruction, plain};
 use crate::rail::limits::Limits;
@@ -59,8 +58,7 @@ pub(crate) struct Passage {
     pub operation: Operation,
     /// None while the adapter describes itself: nothing may leave then.
     pub instruction: Option<Arc<Instruction>>,
-    /// Nothing begins after this moment: the lease would not outlast it.
-    pub send_before: Option<Instant>,
+    pub departure: Departure,
     sent: Vec<Sent>,
     denied: Vec<Denied>,
 }
@@ -86,16 +84,13 @@ const OWN_HEADERS: [&str; 8] = [
     "trailer",
     "proxy-authorization",
 ];
-/// More than this the gate does not remember.
-const DENIED_MAX: usize = 8;
-
 impl Passage {
     pub(crate) fn new(
         operation: Operation,
         instruction: Option<Arc<Instruction>>,
-        send_before: Option<Instant>,
+        departure: Departure,
     ) -> Self {
-        Self { operation, instruction, send_before, sent: Vec::new(), denied: Vec::new() }
+        Self { operation, instruction, departure, sent: Vec::new(), denied: Vec::new() }
     }
 
     /// What was seen so far; also after the call was cancelled.
@@ -112,11 +107,12 @@ impl Passage {
         Witness { exchanges: self.sent.iter().map(exchange).collect(), denied: self.denied.clone() }
     }
 
+    /// The first refusal by each rule is remembered: many by one rule hide none by another.
     fn deny(&mut self, denied: Denied) -> Failure {
         let Denied { rule, why } = denied;
         // Methods and headers in it are the adapter's words.
         let why = plain(&why).into_owned();
-        if self.denied.len() < DENIED_MAX {
+        if self.denied.iter().all(|known| known.rule != rule) {
             self.denied.push(Denied { rule, why: why.clone() });
         }
         Failure::Denied(why)
@@ -147,7 +143,7 @@ impl Gate {
             token_is_fresh: token_is_fresh(&used),
         });
         let bytes_max = self.limits.response_kib as usize * 1024;
-        let reply = self.carrier.exchange(endpoint, request, bytes_max, &trail, passage.send_before).await;
+        let reply = self.carrier.exchange(endpoint, request, bytes_max, &trail, &passage.departure).await;
         match reply {
             Ok(reply) => {
                 if let Some(sent) = passage.sent.last_mut() {

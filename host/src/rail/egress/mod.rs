@@ -23,4 +23,5 @@ pub use carrier::{Script, Scripted};
 pub use dial::{Resolve, Resolver};
 pub(crate) use gate::{Failure, Gate, Outgoing, Passage, Reply, scrubbed};
 pub use rules::Class;
+pub(crate) use wire::Departure;
 pub use witness::{Denied, Exchange, Left, Rule, Witness};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -16,7 +16,9 @@ use super::rules::Target;
 use super::trail::Trail;
 use super::witness::{Denied, Rule};
 use crate::faults::{self, CrashPoint, crash_point};
+use crate::rail::artifact::Digest;
 use crate::rail::limits::Timeouts;
+use crate::rail::revoked::Revoked;
 
 /// A connection that waits longer than this is not trusted to be alive.
 const IDLE_MAX: Duration = Duration::from_secs(30);
@@ -60,14 +62,14 @@ impl Wire {
         Self { dialer, timeouts, idle: Mutex::default() }
     }
 
-    /// Sends a request and reads the whole reply. Nothing begins to leave after `send_before`.
+    /// Sends a request and reads the whole reply. Nothing begins to leave that `departure` forbids.
     pub(crate) async fn exchange(
         &self,
         target: &Target,
         request: Request<Bytes>,
         response_bytes_max: usize,
         trail: &Trail,
-        send_before: Option<Instant>,
+        departure: &Departure,
     ) -> Result<Response<Bytes>, Failure> {
         let (parts, body) = request.into_parts();
         let mut connection = match self.kept(target) {
@@ -75,7 +77,7 @@ impl Wire {
             None => self.dial(target).await?,
         };
         loop {
-            may_start(send_before)?;
+            departure.may_begin()?;
             let whole = WholeBody { data: Some(body.clone()), polled: trail.body() };
             let request = Request::from_parts(parts.clone(), whole);
             let before = trail.hand_over(&connection.written);
@@ -165,13 +167,24 @@ impl Wire {
     }
 }
 
-/// The lease has to outlast what begins now.
-pub(super) fn may_start(send_before: Option<Instant>) -> Result<(), Failure> {
-    match send_before {
-        Some(end) if Instant::now() >= end => {
-            let why = "the lease does not last long enough for a request";
-            Err(Failure::Denied(Denied::new(Rule::Lease, why)))
+/// Whether a request may still begin to leave.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Departure {
+    /// The lease does not outlast what begins after this moment.
+    pub before: Option<Instant>,
+    /// The component that speaks, and those that may not.
+    pub component: Option<(Digest, Arc<Revoked>)>,
+}
+
+impl Departure {
+    pub(super) fn may_begin(&self) -> Result<(), Failure> {
+        let denied = |rule, why: &str| Err(Failure::Denied(Denied::new(rule, why)));
+        if self.before.is_some_and(|end| Instant::now() >= end) {
+            return denied(Rule::Lease, "the lease does not last long enough for a request");
         }
-        _ => Ok(()),
+        if self.component.as_ref().is_some_and(|(digest, revoked)| revoked.contains(digest)) {
+            return denied(Rule::Revoked, "its component was revoked meanwhile");
+        }
+        Ok(())
     }
 }

@@ -33,7 +33,7 @@ pub struct Exchange {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Witness {
     pub exchanges: Vec<Exchange>,
-    /// What the gate refused.
+    /// What the gate refused: the first by each rule.
     pub denied: Vec<Denied>,
 }
 
@@ -74,6 +74,8 @@ pub enum Rule {
     /// Money moves from `disburse` only.
     MoneyElsewhere,
     Payee,
+    /// The component may not speak any more.
+    Revoked,
     /// One attempt moves money once.
     SecondPayment,
     /// A secret where the rail's file does not place it.
@@ -81,7 +83,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Address,
         Self::Amount,
         Self::Currency,
@@ -93,6 +95,7 @@ impl Rule {
         Self::Lease,
         Self::MoneyElsewhere,
         Self::Payee,
+        Self::Revoked,
         Self::SecondPayment,
         Self::Secret,
     ];
@@ -111,6 +114,7 @@ impl Rule {
             Self::Lease => "lease",
             Self::MoneyElsewhere => "money-elsewhere",
             Self::Payee => "payee",
+            Self::Revoked => "revoked",
             Self::SecondPayment => "second-payment",
             Self::Secret => "secret",
         }

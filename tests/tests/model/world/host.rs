@@ -28,6 +28,7 @@ static CODES: LazyLock<CodeTable> = LazyLock::new(|| {
         r#"version = 1
         rows = [
           { operation = "disburse", field = "code", code = "NO", class = "terminal" },
+          { operation = "disburse", field = "code", code = "NO_FLOAT", class = "hold" },
           { operation = "disburse", http = 409, field = "code", code = "SEEN", class = "pending" },
           { operation = "query-status", field = "code", code = "NO", class = "terminal" },
         ]"#,
@@ -60,15 +61,44 @@ impl World {
         match &self.hosts[host] {
             Host::Idle => {
                 if let Some(world) = self.claims(host, setup) {
+                    if self.losses > 0 {
+                        let mut unheard = world.clone();
+                        unheard.losses -= 1;
+                        unheard.hosts[host] = Host::InDoubt;
+                        push("claims, and the answer is lost", unheard);
+                    }
                     push("claims", world);
                 }
                 return;
+            }
+            Host::InDoubt => {
+                let mut world = self.clone();
+                world.commit().hand_back(name, &[]);
+                world.hosts[host] = Host::Idle;
+                push("hands back what it may have leased", world);
+            }
+            Host::Holding { held, delay_seconds } => {
+                let mut world = self.clone();
+                world.commit().hold(name, PAYMENT, held.token, *delay_seconds, "ON_HOLD");
+                if self.losses > 0 {
+                    let mut unheard = world.clone();
+                    unheard.losses -= 1;
+                    unheard.hosts[host] = self.hosts[host].clone();
+                    push("holds, and the answer is lost", unheard);
+                }
+                world.hosts[host] = Host::Idle;
+                push("holds", world);
             }
             Host::Leased(held) => self.starts(host, held, setup, &mut push),
             Host::Waiting { held, asks } => {
                 let mut world = self.clone();
                 world.decides(host, held, *asks, None, setup);
                 push("hears nothing by its deadline", world);
+                if setup.bug == Some(Bug::HandsBackWhatItSent) {
+                    let mut world = self.clone();
+                    world.commit().hand_back(name, &[]);
+                    push("hands back what it sent", world);
+                }
             }
             Host::Decided { held, outcome } => {
                 let mut world = self.clone();
@@ -181,6 +211,7 @@ impl World {
                     Said::Settled => (Answer::Settled { reference: "r".to_owned(), code: None }, 200),
                     Said::Accepted => (Answer::Pending { reference: None, code: None }, 202),
                     Said::Refused => (Answer::Declined { code: code("NO"), message: String::new() }, 400),
+                    Said::Held => (Answer::Declined { code: code("NO_FLOAT"), message: String::new() }, 400),
                     Said::Failed => (Answer::Declined { code: code("NO"), message: String::new() }, 200),
                     Said::Duplicate => (Answer::Declined { code: code("SEEN"), message: String::new() }, 409),
                     Said::NotFound => (Answer::NotFound, 404),
@@ -219,13 +250,20 @@ impl World {
             decision =
                 Decision { class: Class::Terminal, error_code: Some(ErrorCode::RailDeclined), ..decision };
         }
+        if setup.bug == Some(Bug::SilenceIsHold) && !asks && decision.class == Class::Unknown {
+            decision = Decision { class: Class::Hold, error_code: Some(ErrorCode::OnHold), ..decision };
+        }
         let (attempts, now) = (held.attempts + 1, time(self.outbox.now));
-        let outcome = match schedule::outcome(decision, attempts, &held.history, &manner(setup), now, 0.5) {
-            schedule::Written::Attempt(outcome) => outcome,
-            schedule::Written::Held { .. } => panic!("no reply of this rail holds a payment"),
-        };
-        self.hosts[host] = Host::Decided { held: held.clone(), outcome: Rc::new(*outcome) };
-        self.forgets_replies(held.token);
+        let held = held.clone();
+        let token = held.token;
+        self.hosts[host] =
+            match schedule::outcome(decision, attempts, &held.history, &manner(setup), now, 0.5) {
+                schedule::Written::Attempt(outcome) => Host::Decided { held, outcome: Rc::new(*outcome) },
+                schedule::Written::Held { delay } => {
+                    Host::Holding { held, delay_seconds: delay.as_secs_f64().ceil() as i64 }
+                }
+            };
+        self.forgets_replies(token);
     }
 
     /// Replies to a host that gave up are of no use to anybody.

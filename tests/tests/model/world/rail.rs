@@ -33,6 +33,9 @@ impl World {
             What::Pay => {
                 for (account, said) in self.arrivals(&message.key, setup) {
                     let mut world = without.with_reply(message, said);
+                    if said == Said::Held {
+                        world.holds -= 1;
+                    }
                     if !setup.fickle {
                         world.turns_away = Some(said == Said::Refused);
                     }
@@ -62,11 +65,13 @@ impl World {
             (account(executions, Said::Accepted), Said::Accepted),
         ];
         let turned_away = [(known, Said::Refused)];
-        match self.turns_away {
+        let held = [(known, Said::Held)].into_iter().filter(|_| self.holds > 0);
+        let decided = match self.turns_away {
             None => taken.into_iter().chain(turned_away).collect(),
             Some(false) => taken.to_vec(),
             Some(true) => turned_away.to_vec(),
-        }
+        };
+        decided.into_iter().chain(held).collect()
     }
 
     /// What the rail may say to a question.
