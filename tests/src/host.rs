@@ -193,8 +193,13 @@ impl Process {
 
     /// With its own rail, and with pages.
     pub fn serving(db: &Db, rail: &str) -> Self {
+        Self::serving_with(db, rail, &drains_patiently())
+    }
+
+    /// And with more in the section of the relayer.
+    pub fn serving_with(db: &Db, rail: &str, relayer: &str) -> Self {
         let pages = Port::reserve();
-        let config = format!("[relayer]\nlisten = \"127.0.0.1:{}\"\n{}", pages.number, drains_patiently());
+        let config = format!("[relayer]\nlisten = \"127.0.0.1:{}\"\n{relayer}", pages.number);
         let mut process = Self::with(db, rail, &config, &[]);
         process.pages = Some(pages);
         process

@@ -284,9 +284,18 @@ impl Database {
 
     /// All ways that are ever taken: the owner's if there is one, each role's, and that of the doorbell where it is another one.
     pub(super) fn ways_in(&self) -> Vec<Way> {
+        self.ways_of(&Role::RUNTIME)
+    }
+
+    /// Those that a host takes, which enqueues nothing and decides for nobody.
+    pub(super) fn ways_of_a_host(&self) -> Vec<Way> {
+        self.ways_of(&[Role::Executor, Role::Readonly])
+    }
+
+    fn ways_of(&self, roles: &[Role]) -> Vec<Way> {
         let owner = self.base.is_some().then_some(Role::Owner);
         let bell = self.behind_pooler.then_some(Way::Doorbell);
-        owner.into_iter().chain(Role::RUNTIME).map(Way::As).chain(bell).collect()
+        owner.into_iter().chain(roles.iter().copied()).map(Way::As).chain(bell).collect()
     }
 
     /// Whether the owner's login takes on the role on this way.

@@ -72,7 +72,7 @@ impl Found {
 
 /// Whether a host may serve these rails from this database; the error says what is missing and what to do.
 pub async fn verify(database: &Database, rails: &[RailFacts]) -> Result<(), Error> {
-    let found = look(database, rails).await;
+    let found = look_along(database, database.ways_of_a_host(), rails).await;
     for remark in &found.remarks {
         tracing::warn!("{remark}");
     }
@@ -83,10 +83,14 @@ pub async fn verify(database: &Database, rails: &[RailFacts]) -> Result<(), Erro
     }
 }
 
-/// All faults at once. Changes nothing.
+/// All faults at once, whoever would meet them. Changes nothing.
 pub async fn look(database: &Database, rails: &[RailFacts]) -> Found {
+    look_along(database, database.ways_in(), rails).await
+}
+
+async fn look_along(database: &Database, ways: Vec<Way>, rails: &[RailFacts]) -> Found {
     let mut found = Found::default();
-    let ways = identities(database, &mut found).await;
+    let ways = identities(database, ways, &mut found).await;
     compare(database, &ways, &mut found);
     let open = |role: &Role| ways.iter().any(|(way, _)| *way == Way::As(*role));
     if let Some(reader) = [Role::Readonly, Role::Owner].into_iter().find(open)
@@ -103,10 +107,10 @@ pub async fn look(database: &Database, rails: &[RailFacts]) -> Found {
 }
 
 /// Every way that can be taken, with where it leads; the others are faults.
-async fn identities(database: &Database, found: &mut Found) -> Vec<(Way, Identity)> {
+async fn identities(database: &Database, wanted: Vec<Way>, found: &mut Found) -> Vec<(Way, Identity)> {
     let (mut ways, mut missing_roles) = (Vec::new(), Vec::new());
     let mut owner_is_out = false;
-    for way in database.ways_in() {
+    for way in wanted {
         // It would be told of once more, after as long a wait.
         if owner_is_out && database.takes_on(way) {
             continue;

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use arc_swap::ArcSwap;
@@ -98,10 +99,9 @@ impl Rail {
         crash_point(CrashPoint::Swapping);
         let to = loaded.digest;
         let old = self.current.swap(Arc::new(loaded));
-        // The same component with the limits of yesterday is of no use to a question.
-        if old.digest != to {
-            *self.previous.lock().unwrap_or_else(PoisonError::into_inner) = Some(old.clone());
-        }
+        // One with the secrets and limits of yesterday is of no use to a question.
+        *self.previous.lock().unwrap_or_else(PoisonError::into_inner) =
+            (old.digest != to).then(|| old.clone());
         *self.rotated.lock().unwrap_or_else(PoisonError::into_inner) = Some(old);
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
     }
@@ -117,6 +117,8 @@ pub struct Rails {
     rails: RwLock<BTreeMap<String, Arc<Rail>>>,
     /// What was refused last, by the rail's file: in which state, and why.
     refused: Mutex<BTreeMap<PathBuf, (Digest, String)>>,
+    /// Something could not be loaded just now, and may be a moment later.
+    pub(super) look_again: AtomicBool,
 }
 
 /// What a reload did to a rail.
@@ -161,6 +163,7 @@ impl Rails {
             revoked: Arc::default(),
             rails: RwLock::default(),
             refused: Mutex::default(),
+            look_again: AtomicBool::new(false),
         };
         for path in files(folder)? {
             if let Reloaded::Refused(error) = rails.renew(sandbox, &path, Occasion::Start).await {
@@ -232,13 +235,14 @@ impl Rails {
             Ok(definition) => self.exchange(sandbox, path, &definition, seen).await,
             Err(error) => Err(error),
         };
-        // Of a busy host or machine, and cheap to try again.
-        let passes = matches!(
-            &done,
-            Err(LoadError::Describe(CallError::Busy(_) | CallError::Deadline(_) | CallError::Cpu(_)))
-        );
+        // It says nothing of the component, and passes by itself.
+        let passes = matches!(&done, Err(LoadError::Describe(CallError::Busy(_))));
         let done = done.unwrap_or_else(|error| Reloaded::Refused(in_file(path, error)));
-        self.remember(path, state, &done, passes);
+        if passes {
+            self.look_again.store(true, Ordering::Release);
+            return done;
+        }
+        self.remember(path, state, &done);
         let (outcome, detail) = match &done {
             Reloaded::Unchanged | Reloaded::Missing | Reloaded::StillRefused(_) => return done,
             Reloaded::Added(_) if occasion == Occasion::Start => {
@@ -262,10 +266,10 @@ impl Rails {
         refused.get(path).filter(|(then, _)| then == state).map(|(_, why)| why.clone())
     }
 
-    fn remember(&self, path: &Path, state: Digest, done: &Reloaded, passes: bool) {
+    fn remember(&self, path: &Path, state: Digest, done: &Reloaded) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         match done {
-            Reloaded::Refused(error) if !passes => {
+            Reloaded::Refused(error) => {
                 refused.insert(path.to_owned(), (state, error.to_string()));
             }
             _ => {

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -28,7 +29,7 @@ impl Rails {
             };
             // Taken before the files are read: one that is still being written differs at the next look.
             let now = Some(stamps(&self.folder).await?);
-            if asked || now != known {
+            if self.look_again.swap(false, Ordering::AcqRel) || asked || now != known {
                 known = now;
                 report(match asked {
                     true => self.reload_asked(sandbox).await,
@@ -85,7 +86,7 @@ fn report(reloaded: Result<std::collections::BTreeMap<String, Reloaded>, LoadErr
         match done {
             Reloaded::Unchanged => {}
             Reloaded::StillRefused(why) => {
-                tracing::debug!(rail, why, "{rail}: still refused, it goes on as it is: {why}");
+                tracing::info!(rail, why, "{rail}: still refused, it goes on as it is: {why}");
             }
             Reloaded::Swapped { from, to } if from == to => {
                 tracing::info!(rail, %to, "{rail}: loaded anew with the same component {to}");

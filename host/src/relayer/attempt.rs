@@ -183,11 +183,12 @@ async fn send(
     claim_sent: Instant,
 ) -> Done {
     shape(host, lane, loaded).await;
+    let mut trusted_until = may_start(host, loaded, lease)?;
+    let ticket = lane.breaker.admit(Instant::now())?;
+    // After the breaker, which lets payments through again when a pause is known here.
     if lane.rail.is_revoked() || host.is_held_back(lease, claim_sent) {
         return None;
     }
-    let mut trusted_until = may_start(host, loaded, lease)?;
-    let ticket = lane.breaker.admit(Instant::now())?;
     crash_point(CrashPoint::Admitted);
     if loaded.hand_over_marks {
         if !host.marker.mark(lease.held()).await {

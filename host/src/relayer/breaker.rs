@@ -21,7 +21,10 @@ pub(super) struct Breaker(Mutex<Inner>);
 #[derive(Debug)]
 struct Inner {
     state: State,
-    refusals: Refusals,
+    /// Of requests to pay, since the rail took one.
+    at_the_door: Refusals,
+    /// Heard by questions, since one was paid.
+    later: Refusals,
     /// For a person: whatever is heard meanwhile, nothing is given to the rail.
     stopped: bool,
 }
@@ -32,7 +35,12 @@ impl Inner {
             false => State::Beginning { one_is_out: false },
             true => State::Closed { ended: 0, failed: 0 },
         };
-        Self { state, refusals: Refusals::default(), stopped: false }
+        Self { state, at_the_door: Refusals::default(), later: Refusals::default(), stopped: false }
+    }
+
+    fn somebody_was_paid(&mut self) {
+        self.at_the_door.end();
+        self.later.end();
     }
 }
 
@@ -88,6 +96,10 @@ impl Breaker {
         self.inner().stopped = true;
     }
 
+    pub(super) fn is_stopped(&self) -> bool {
+        self.inner().stopped
+    }
+
     /// A person says that it may go on: with one payment, as after a start.
     pub(super) fn begin_again(&self) {
         *self.inner() = Inner::beginning();
@@ -128,23 +140,30 @@ impl Breaker {
         match sign {
             // A question that fails says little of the rail, and one that succeeds does not say that it pays.
             Sign::Good => {
-                self.inner().refusals.end();
+                self.inner().somebody_was_paid();
                 false
             }
             Sign::Accepted | Sign::Bad => false,
-            telling => self.saw(telling, false, pace, now),
+            Sign::Refused(refusal) => {
+                let speaks_of_rail = self.inner().later.saw(&refusal);
+                speaks_of_rail && self.saw(Sign::Hold(None), false, pace, now)
+            }
+            Sign::Hold(_) => self.saw(sign, false, pace, now),
         }
     }
 
     fn saw(&self, sign: Sign, probe: bool, pace: &BreakerPace, now: Instant) -> bool {
         let mut inner = self.inner();
         let sign = match sign {
-            Sign::Refused(refusal) if inner.refusals.saw(&refusal) => Sign::Hold(None),
+            Sign::Refused(refusal) if inner.at_the_door.saw(&refusal) => Sign::Hold(None),
             Sign::Good => {
-                inner.refusals.end();
+                inner.somebody_was_paid();
                 Sign::Good
             }
-            Sign::Accepted => Sign::Good,
+            Sign::Accepted => {
+                inner.at_the_door.end();
+                Sign::Good
+            }
             other => other,
         };
         let was_open = matches!(inner.state, State::Open { .. });
@@ -418,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn payments_that_a_rail_only_took_do_not_end_a_run_of_refusals() {
+    fn payments_that_a_rail_only_took_do_not_end_a_run_of_refusals_that_questions_hear() {
         let (breaker, now) = breaker();
         let most = super::super::refusals::PAYEES_MAX;
         for n in 0..most {
@@ -427,6 +446,16 @@ mod tests {
             breaker.heard(refusal("CLOSED", &n.to_string(), &(n % 2).to_string()), &PACE, now);
         }
         assert_eq!(breaker.grants(now), Grants::None);
+    }
+
+    #[test]
+    fn a_rail_that_takes_payments_between_its_refusals_is_not_left_alone() {
+        let (breaker, now) = breaker();
+        for n in 0..100 {
+            call(&breaker, refusal("NO_PAYEE", &n.to_string(), &(n % 2).to_string()), now);
+            call(&breaker, Sign::Accepted, now);
+        }
+        assert_eq!(breaker.grants(now), Grants::All);
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub(super) async fn run(
             said.say(host, said.asleep).await;
         }
         // Also while outcomes wait: what was never sent must not run out as if it had been.
-        let handed_back = doubt.ends(host).await;
+        let handed_back = doubt.look_again(host).await;
         if handed_back.is_ok() && !host.can_write() {
             tokio::select! {
                 () = host.freed.notified() => {}
@@ -140,7 +140,7 @@ pub(super) async fn run(
             }
         }
     }
-    if let Err(error) = doubt.ends(host).await {
+    if let Err(error) = doubt.look_again(host).await {
         tracing::info!(%error, "what the last claim may have leased is left to expire: {error}");
     }
     Ok(())
@@ -223,7 +223,8 @@ impl Doubt {
         *self = Self { until: Some(Instant::now() + longest), looked_at: None };
     }
 
-    async fn ends(&mut self, host: &Host) -> Result<(), Error> {
+    /// Once a second, for as long as there is doubt.
+    async fn look_again(&mut self, host: &Host) -> Result<(), Error> {
         let Some(until) = self.until else { return Ok(()) };
         if self.looked_at.is_some_and(|at| at.elapsed() < DOUBTED_EVERY) {
             return Ok(());

@@ -22,7 +22,7 @@ const STOPPED_EVERY: Duration = Duration::from_secs(1);
 const BREAKERS_EVERY: Duration = Duration::from_secs(1);
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
 /// Times that lie ahead of a clock that went back are put right within this.
-const CLOCK_EVERY: Duration = Duration::from_secs(2);
+const CLOCK_EVERY: Duration = Duration::from_secs(3);
 /// The queue itself is the truth about leases, not its index: all of it is looked at again and again, a few pages at a time.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 const SWEEP_PAGES: i32 = 2_000;
@@ -78,9 +78,11 @@ pub(super) async fn stopped(host: &Host) -> Result<(), Error> {
     let asked = Instant::now().into_std();
     let stopped = host.keeper.stopped().await?;
     let before = host.stopped.load();
-    let newly = stopped.rails.iter().filter(|rail| !before.stopped.rails.contains(rail)).cloned();
-    let mut begin: BTreeSet<String> = newly.collect();
-    // Stopped here, and the database knew of it when it was asked: paused, or resumed by a person since.
+    let newly = stopped.rails.iter().filter(|rail| !before.stopped.rails.contains(rail));
+    // One that was stopped here begins again only when the database knew of that when it was asked: the rail is paused then, or a
+    // person has resumed it since.
+    let is_stopped = |rail: &&String| host.lanes.get(*rail).is_some_and(|lane| lane.breaker.is_stopped());
+    let mut begin: BTreeSet<String> = newly.filter(|rail| !is_stopped(rail)).cloned().collect();
     host.told_of_stop().retain(|rail, told| {
         let is_known = *told < asked;
         if is_known {
@@ -88,12 +90,13 @@ pub(super) async fn stopped(host: &Host) -> Result<(), Error> {
         }
         !is_known
     });
-    for lane in begin.iter().filter_map(|rail| host.lanes.get(rail)) {
-        lane.breaker.begin_again();
-    }
     let revoked: Vec<_> = stopped.revoked.iter().filter_map(|digest| Digest::from_bytes(digest)).collect();
     host.rails.revoke(&revoked);
     host.stopped.store(Arc::new(Known { stopped, asked: Some(asked) }));
+    // After that is known here: whoever is let through now looks whether its rail is paused.
+    for lane in begin.iter().filter_map(|rail| host.lanes.get(rail)) {
+        lane.breaker.begin_again();
+    }
     Ok(())
 }
 
@@ -189,4 +192,16 @@ async fn heartbeat(host: &Host) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rail::pace::Pace;
+
+    #[test]
+    fn the_payments_of_a_dead_host_move_again_within_a_minute_by_default() {
+        let lease = Duration::from_secs_f64(Pace::default().lease_seconds);
+        assert!(lease + REPAIR_EVERY + Duration::from_secs(1) <= Duration::from_secs(60));
+    }
 }

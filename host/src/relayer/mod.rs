@@ -68,7 +68,7 @@ impl Default for Options {
 
 /// After the time to drain is over: what cannot be written as an outcome is kept as a late answer, if that can be.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-/// Longer than any lease lasts.
+/// Longer than any lease lasts, also where the database's clock goes back by hours.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// What all parts of a running host share.
@@ -93,10 +93,12 @@ struct Host {
     stopped: ArcSwap<Known>,
     /// Rails that this host stopped, on their way to the database.
     stops: Mutex<Vec<JoinHandle<()>>>,
-    /// And since when it knows of them. From then on what it says counts.
+    /// And since when the database knows of them. From then on what the database says counts.
     told_of_stop: Mutex<BTreeMap<String, Instant>>,
     /// Writes that the database does not take at the moment.
     unwritten: AtomicUsize,
+    /// Leases whose end could not be written before this host ended.
+    given_up: AtomicUsize,
     /// The time to drain is over: no write is repeated any more.
     gives_up: watch::Sender<bool>,
     /// A place is free again.
@@ -159,15 +161,17 @@ impl Host {
 
     fn abandon(&self, held: Held) {
         let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
-        abandoned.retain(|_, since| since.elapsed() < FORGOTTEN_AFTER);
         abandoned.insert(held.lease_token, Instant::now());
     }
 
-    /// Tokens of all leases that this host knows of.
+    /// Tokens of all leases that this host knows of. Flights first: a token becomes abandoned before its flight ends, so that it is
+    /// in one of the two whenever they are read in this order.
     fn known_tokens(&self) -> Vec<Uuid> {
-        let abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let held = self.flights().values().map(|flight| flight.held.lease_token).collect::<HashSet<_>>();
-        held.into_iter().chain(abandoned.into_keys()).collect()
+        let mut known = self.flights().values().map(|flight| flight.held.lease_token).collect::<HashSet<_>>();
+        let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
+        abandoned.retain(|_, since| since.elapsed() < FORGOTTEN_AFTER);
+        known.extend(abandoned.keys());
+        known.into_iter().collect()
     }
 
     /// Its rail is paused or its participant suspended: it is not handed over now. A claim obeys both, so what was heard before it
@@ -257,6 +261,7 @@ pub async fn run(
         stopped: ArcSwap::default(),
         stops: Mutex::default(),
         told_of_stop: Mutex::default(),
+        given_up: AtomicUsize::new(0),
         gives_up: watch::Sender::default(),
         unwritten: AtomicUsize::new(0),
         freed: Notify::new(),
@@ -282,11 +287,11 @@ pub async fn run(
         Err(_) => {
             host.gives_up.send_replace(true);
             tokio::time::timeout(LAST_WORDS, &mut reporter).await.ok();
-            host.flights().len()
+            host.flights().len() + host.given_up.load(Ordering::Acquire)
         }
     };
     let stops = std::mem::take(&mut *host.stops.lock().unwrap_or_else(PoisonError::into_inner));
-    if tokio::time::timeout(host.options.drain, futures_util::future::join_all(stops)).await.is_err() {
+    if tokio::time::timeout(LAST_WORDS, futures_util::future::join_all(stops)).await.is_err() {
         tracing::error!("a rail was stopped, and the database was not told of it");
     }
     keeper.abort();

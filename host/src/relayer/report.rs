@@ -2,6 +2,7 @@
 
 use std::mem;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -115,6 +116,7 @@ async fn complete(host: &Host, completions: &[Completion], claims: &[Claimed]) {
     let answers = match faults::sending(CrashPoint::CompletionSent, write).await {
         Ok(answers) => answers,
         Err(error) => {
+            host.given_up.fetch_add(completions.len(), Ordering::AcqRel);
             tracing::error!(%error, "{} outcomes were not written and are kept as late: {error}", completions.len());
             if faults::is_left_out(Guard::OutcomeIsWritten)
                 || faults::is_left_out(Guard::PlaceWaitsForItsOutcome)
@@ -183,6 +185,7 @@ async fn hold(host: &Host, holds: &[Hold]) {
             lost.for_each(|hold| host.abandon(hold.held));
         }
         Err(error) => {
+            host.given_up.fetch_add(holds.len(), Ordering::AcqRel);
             holds.iter().for_each(|hold| host.abandon(hold.held));
             tracing::info!(%error, "{} held leases are left to expire: {error}", holds.len());
         }
@@ -198,6 +201,7 @@ async fn release(host: &Host, unused: &[Held]) {
     match faults::sending(CrashPoint::ReleaseSent, write).await {
         Ok(released) => host.metrics.unused.inc_by(released.len() as u64),
         Err(error) => {
+            host.given_up.fetch_add(unused.len(), Ordering::AcqRel);
             tracing::info!(%error, "{} unused leases are left to expire: {error}", unused.len());
         }
     }

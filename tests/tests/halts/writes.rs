@@ -76,8 +76,11 @@ async fn what_a_draining_host_cannot_write_as_an_outcome_it_leaves_as_a_late_ans
     let mut owner = db.connect(Role::Superuser).await;
     run(&mut owner, &format!("revoke execute on {COMPLETE} from symphony_executor")).await;
     enqueue(&db, &vec![pay("1.00"); 10]).await;
-    let host = Process::with(&db, RAIL, "[relayer]\ndrain_seconds = 1\n", &[]);
-    until(&db, "payment_outbox_pending where claimed_by is not null", |rows| rows == 10).await;
+    let host = Process::serving_with(&db, RAIL, "drain_seconds = 1\n");
+    // The rail has answered all of them.
+    let calls = r#"plugin_call_seconds_count{rail="mock"}"#;
+    until_page(&host, "/metrics", |text| value(text, calls) == 10.0).await;
+    until_page(&host, "/metrics", |text| value(text, "outcome_writes_waiting") > 0.0).await;
     assert_eq!(host.end(Signal::TERM), Some(0));
     let paid = count(&db, "payment_outbox_late_answers where state = 'DISPATCHED'").await;
     assert_eq!(paid, 10, "what the rail said is not forgotten");

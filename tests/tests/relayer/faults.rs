@@ -252,7 +252,8 @@ async fn with_default_settings_the_payments_of_a_killed_host_move_again_by_thems
     let killed = Instant::now();
     let second = Process::with(&db, &rail.replace("delay 20000 ", ""), "", &[]);
     until(&db, "payment_outbox_pending where attempt_count = 0", |rows| rows == 0).await;
-    // Within a minute on a machine that has nothing else to do.
+    // Within a minute on a machine that has nothing else to do, and on no machine after two.
+    assert!(killed.elapsed() < Duration::from_secs(120), "{:?} after SIGKILL", killed.elapsed());
     println!("moving again {:.1} s after SIGKILL, lease 45 s", killed.elapsed().as_secs_f64());
     until_all_have_a_verdict(&db).await;
     assert_eq!(second.end(Signal::TERM), Some(0));

@@ -228,11 +228,12 @@ async fn three_hosts_together_keep_the_rate_of_the_rail() {
     let db = Db::fresh(Pg::V18).await;
     let rail = format!("{RAIL}\n[rate]\nper_second = 10\nburst = 5\n");
     configure(&db, Some((10, 5))).await;
-    enqueue(&db, &vec![pay("1.00"); 40]).await;
     let mut hosts = Vec::new();
     for _ in 0..3 {
         hosts.push(Host::with_rails(&db, &[("mock", &rail)], Options::default()).await);
     }
+    until(&db, "relay_hosts", |hosts| hosts == 3).await;
+    enqueue(&db, &vec![pay("1.00"); 40]).await;
     until_all_have_a_verdict(&db).await;
     let limited: f64 = hosts.iter().map(|host| host.metric("rail_rate_limited_total{rail=\"mock\"}")).sum();
     assert!(limited > 0.0, "and count that it held them back");

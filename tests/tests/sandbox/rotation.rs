@@ -9,7 +9,6 @@ use aws_lc_rs::hmac;
 use harness::PATIENCE;
 use harness::rail::Reply;
 use harness::yard::{API_KEY, Yard, guest, write_secret};
-use railhost::rail::artifact::Digest;
 use railhost::rail::{LoadOutcome, Reloaded, Rules};
 use uuid::Uuid;
 
@@ -126,21 +125,4 @@ async fn a_callback_under_the_key_before_a_rotation_is_still_vouched_for() {
         assert_eq!(vouched(), expected, "the address was given out under the key of then");
     }
     assert!(!rail.vouches(Uuid::now_v7(), &proof(keys[2], payment)), "it is for another payment");
-}
-
-#[tokio::test]
-async fn a_new_secret_does_not_take_its_questions_from_the_component_before() {
-    let yard = Yard::new().await;
-    let (old, new) = (guest("pays_and_tells"), guest("keeps_state"));
-    yard.put_rail("one", &old, |text| text);
-    let (rails, _) = yard.load_rails(Rules::default()).await.expect("they load");
-    let rail = rails.get("one").expect("it is there");
-    yard.put_rail("one", &new, |text| text);
-    rails.reload(&yard.sandbox).await.expect("a report");
-    write_secret(&yard.path("rails/api-key"), "rotated-api-key-0b1d");
-    let report = rails.reload(&yard.sandbox).await.expect("a report");
-    assert!(matches!(&report["one"], Reloaded::Swapped { from, to } if from == to), "{report:?}");
-    let asked = rail.preferring(&Digest::of(&old)).expect("not revoked");
-    assert_eq!(asked.digest, Digest::of(&old), "it answers for what it sent");
-    assert_eq!(rail.current().digest, Digest::of(&new));
 }
