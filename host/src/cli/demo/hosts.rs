@@ -8,10 +8,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
+use railhost::outbox::read::Reader;
+
 use crate::config::Config;
 
 const FILE: &str = "demo.toml";
 const DRAIN_MAX: Duration = Duration::from_secs(60);
+const FROZEN: Duration = Duration::from_millis(200);
 
 /// All of them end with this.
 pub(super) struct Hosts {
@@ -75,13 +78,30 @@ impl Hosts {
         Ok(())
     }
 
-    /// Kills the first one, and says which.
-    pub(super) fn kill(&mut self) -> anyhow::Result<String> {
-        ensure!(!self.running.is_empty(), "no host is running");
-        let (name, mut child) = self.running.remove(0);
+    /// Kills the first one if it is in the middle of something, and says which. It is frozen first: what it holds then it would
+    /// have held for ever.
+    pub(super) async fn kill_at_work(&mut self, reader: &Reader) -> anyhow::Result<Option<String>> {
+        let Some((name, child)) = self.running.first() else { bail!("no host is running") };
+        let (name, host) = (name.clone(), Pid::from_child(child));
+        let Some(worker_id) = self.worker_id(&name) else { return Ok(None) };
+        kill_process(host, Signal::STOP)?;
+        // What it had sent is written meanwhile.
+        tokio::time::sleep(FROZEN).await;
+        if reader.leases_of(&worker_id).await? == 0 {
+            kill_process(host, Signal::CONT)?;
+            return Ok(None);
+        }
+        let (_, mut child) = self.running.remove(0);
         child.kill()?;
         child.wait()?;
-        Ok(name)
+        Ok(Some(name))
+    }
+
+    /// As its log tells it.
+    fn worker_id(&self, name: &str) -> Option<String> {
+        let log = fs::read_to_string(self.log(name)).ok()?;
+        let (_, after) = log.split_once("Host ")?;
+        after.split_once(" serves ").map(|(worker_id, _)| worker_id.to_owned())
     }
 
     pub(super) async fn drain(&mut self) -> anyhow::Result<()> {

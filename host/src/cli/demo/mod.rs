@@ -117,10 +117,12 @@ async fn watch(session: &Session, hosts: &mut Hosts, payments: usize) -> anyhow:
             ours().map(|rail| rail.leased_count).sum::<i64>(),
             ours().map(|rail| rail.unsettled).sum::<i64>()
         ));
-        if !killed && done * 100 >= payments as u64 * KILL_AT_PERCENT {
+        if !killed
+            && done * 100 >= payments as u64 * KILL_AT_PERCENT
+            && let Some(host) = hosts.kill_at_work(&reader).await?
+        {
             killed = true;
-            let held = hosts.kill()?;
-            progress.suspend(|| say(&format!("{held} is killed with SIGKILL. The other one goes on …")));
+            progress.suspend(|| say(&format!("{host} is killed with SIGKILL. The other one goes on …")));
         }
         if open == 0 {
             progress.finish_and_clear();
