@@ -63,7 +63,8 @@ impl Arguments {
     pub(crate) fn log_default(&self) -> &'static str {
         match self.command {
             Command::Serve(_) => "info,sqlx=warn",
-            _ => "warn",
+            // What a connection dies of is said by the command itself.
+            _ => "warn,sqlx=error",
         }
     }
 }
