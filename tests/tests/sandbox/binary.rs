@@ -115,9 +115,9 @@ impl Served {
         eventually(words, || self.said().matches(words).count() >= times).await;
     }
 
-    /// Waits until a process compiles for it, and has that one stand still: it never ends by itself.
+    /// Waits until a process compiles for it under its limits, and has that one stand still: it never ends by itself.
     async fn until_it_compiles(&self) -> Compiler {
-        eventually("it compiles", || compiler_of(self.child.id()).is_some()).await;
+        eventually("it compiles", || compiler_of(self.child.id()).is_some_and(is_limited)).await;
         let compiler = Compiler(compiler_of(self.child.id()).expect("it compiles for longer than that"));
         compiler.send(Signal::STOP);
         compiler
@@ -207,6 +207,13 @@ impl Compiler {
 fn compiles(pid: i32) -> bool {
     fs::read(format!("/proc/{pid}/cmdline"))
         .is_ok_and(|line| String::from_utf8_lossy(&line).contains("\0compile-component\0"))
+}
+
+/// It limits its files, to 16, after it has said that it ends with its host.
+fn is_limited(compiler: Pid) -> bool {
+    let limits =
+        fs::read_to_string(format!("/proc/{}/limits", compiler.as_raw_nonzero())).unwrap_or_default();
+    limits.lines().any(|line| line.starts_with("Max open files") && line.contains(" 16 "))
 }
 
 fn compiler_of(host: u32) -> Option<Pid> {
