@@ -29,6 +29,7 @@ create table symphony.rails (
   sla_seconds     int check (sla_seconds > 0),
   rate_per_second int check (rate_per_second > 0),
   burst           int check (burst > 0),
+  key_forms       text check (length(key_forms) between 1 and 256),
   changed_at      timestamptz not null default symphony.clock(),
   check (deduplicates or hand_over_marks),
   check ((rate_per_second is null) = (burst is null))
@@ -39,6 +40,8 @@ comment on table symphony.rails is
 comment on column symphony.rails.deduplicates is 'The rail recognises a key it has seen, so that sending it again is harmless.';
 comment on column symphony.rails.hand_over_marks is
   'A mark is committed before the first byte leaves. Required where the rail does not deduplicate: only a lost lease without a mark may simply be tried again.';
+comment on column symphony.rails.key_forms is
+  'Under which forms of its key the rail knows a payment. They change only while no payment of the rail has a past: asked for or sent under another name, the rail would not recognise it.';
 comment on column symphony.rails.sla_seconds is 'A payment open for longer stands in payments_needing_review.';
 
 create table symphony.rail_rate_grants (
@@ -244,6 +247,18 @@ create table symphony.payment_outbox_holds (
 
 comment on table symphony.payment_outbox_holds is
   'Payments that met a rail which takes none for now (our float, our credentials, its hours): how often, and what it said last. A hold is no attempt and uses up nothing. The row leaves with the month of its payment.';
+
+create table symphony.payment_outbox_captures (
+  outbox_id   uuid not null,
+  name        text collate "C" not null check (length(name) between 1 and 64),
+  lease_token uuid not null,
+  value       text not null check (length(value) between 1 and 1024),
+  captured_at timestamptz not null,
+  primary key (outbox_id, name, lease_token)
+);
+
+comment on table symphony.payment_outbox_captures is
+  'What a host read in a reply about a payment and writes into later requests of it: a quote, a recipient, the rail''s own id. Committed before the next request leaves. The rows leave with the month of their payment.';
 
 create table symphony.payment_outbox_late_answers (
   outbox_id      uuid not null,

@@ -26,6 +26,11 @@ create table symphony.payment_outbox_attempts (
   error_code      text,
   error_message   text,
   adapter_digest  bytea check (octet_length(adapter_digest) = 32),
+  rail_digest     bytea check (octet_length(rail_digest) = 32),
+  request_digest  bytea check (octet_length(request_digest) = 32),
+  reply_digest    bytea check (octet_length(reply_digest) = 32),
+  witness         text check (length(witness) <= 1000),
+  facts           jsonb check (jsonb_typeof(facts) = 'object'),
   payload         jsonb,
   constraint payment_outbox_attempts_success_moved_money check (state <> 'DISPATCHED' or money_moved = 'yes'),
   constraint payment_outbox_attempts_failure_moved_none check (state <> 'FAILED' or money_moved <> 'yes'),
@@ -40,6 +45,13 @@ comment on column symphony.payment_outbox_attempts.attempt_id is
 comment on column symphony.payment_outbox_attempts.money_moved is
   'What is known of the payment after this attempt. Release and reissue need a plain no.';
 comment on column symphony.payment_outbox_attempts.adapter_digest is 'SHA-256 of the component that spoke.';
+comment on column symphony.payment_outbox_attempts.rail_digest is 'SHA-256 of the rail''s file by which the request was written and the reply read.';
+comment on column symphony.payment_outbox_attempts.request_digest is 'SHA-256 of the last request of the operation as the rail''s file writes it, with a name in the place of each secret: first line, headers, an empty line, body.';
+comment on column symphony.payment_outbox_attempts.reply_digest is 'SHA-256 of the whole reply to it, without secrets: status, headers, an empty line, body.';
+comment on column symphony.payment_outbox_attempts.witness is
+  'What the host saw of each request, in order: step, what left (nothing, headers, body), the status of the reply.';
+comment on column symphony.payment_outbox_attempts.facts is
+  'What the host read in the reply: the class that the code table made of it, the facts by name, what the rail repeats and is not as instructed, whether the adapter vetoed.';
 comment on column symphony.payment_outbox_attempts.lease_token is
   'The lease that ended with this: a completion sent twice is recognised by it.';
 comment on column symphony.payment_outbox_attempts.by_holder is
@@ -59,6 +71,13 @@ create index payment_outbox_attempts_failed
   where state = 'FAILED';
 
 comment on index symphony.payment_outbox_attempts_failed is 'Dead letters and review cases, without reading the successes.';
+
+create index payment_outbox_attempts_echo_differs
+  on symphony.payment_outbox_attempts (outbox_id)
+  where error_code = 'ECHO_DIFFERS';
+
+comment on index symphony.payment_outbox_attempts_echo_differs is
+  'Successes that name another amount or payee than instructed: a person looks at them.';
 
 create function symphony.refuse_change() returns trigger
   language plpgsql

@@ -23,7 +23,11 @@ create function symphony.known_past(p_outbox_id uuid) returns jsonb
                  'recorded_at', l.recorded_at)
                order by l.recorded_at)
           from symphony.payment_outbox_late_answers l
-         where l.outbox_id = p_outbox_id), '[]'))
+         where l.outbox_id = p_outbox_id), '[]'),
+      'captured', coalesce((
+        select jsonb_object_agg(c.name, c.value order by c.captured_at)
+          from symphony.payment_outbox_captures c
+         where c.outbox_id = p_outbox_id), '{}'))
   $$;
 
 comment on function symphony.known_past(uuid) is
@@ -210,6 +214,7 @@ declare
   v_some_expired boolean;
   v_some_held boolean;
   v_some_waited boolean;
+  v_some_captured boolean;
   v_again boolean;
   v_rail record;
   -- Of one rail.
@@ -261,8 +266,9 @@ begin
                     order by c.lease_expires_at
                     limit 1) <= v_now, false),
          exists (select 1 from symphony.participants s where s.state = 'SUSPENDED' or s.strict_order),
-         exists (select 1 from symphony.payment_outbox_holds)
-    into v_some_expired, v_some_held, v_some_waited;
+         exists (select 1 from symphony.payment_outbox_holds),
+         exists (select 1 from symphony.payment_outbox_captures)
+    into v_some_expired, v_some_held, v_some_waited, v_some_captured;
   if not v_some_expired then
     v_takeovers := 0;
   end if;
@@ -447,7 +453,10 @@ begin
             returning p.outbox_id, p.instruction_id, p.participant_id, p.sequence_id, p.idempotency_key, p.rail_type, p.payload,
                       p.attempt_count, p.next_attempt_at, p.created_at, p.claimed_at, p.lease_token, p.lease_expires_at,
                       p.unsettled, p.handed_over_at,
-                      case when p.attempt_count > 0 or p.unsettled then symphony.known_past(p.outbox_id) end,
+                      case when p.attempt_count > 0 or p.unsettled
+                             or v_some_captured
+                                and exists (select 1 from symphony.payment_outbox_captures c where c.outbox_id = p.outbox_id)
+                           then symphony.known_past(p.outbox_id) end,
                       case when v_rail.rate_per_second is not null
                            then floor(v_tokens - v_taken_of_rail - v_leased)::int end,
                       v_from_taken,

@@ -28,7 +28,9 @@ create function symphony.complete_outbox_batch(
   p_rail_references text[] default null, p_rail_codes text[] default null, p_error_codes text[] default null,
   p_error_messages text[] default null, p_latencies_ms int[] default null,
   p_retry_delay_seconds double precision[] default null, p_money_moved text[] default null,
-  p_unsettled boolean[] default null, p_adapter_digests bytea[] default null)
+  p_unsettled boolean[] default null, p_adapter_digests bytea[] default null, p_rail_digests bytea[] default null,
+  p_request_digests bytea[] default null, p_reply_digests bytea[] default null, p_witnesses text[] default null,
+  p_facts jsonb[] default null)
   returns table (ordinal int, outbox_id uuid, attempt_no int, state text, repeated boolean, refusal text,
                  refusal_detail text)
   language plpgsql security definer
@@ -61,7 +63,9 @@ begin
      or v_rows <> any (array[cardinality(p_lease_tokens), cardinality(p_states), cardinality(p_rail_references),
                              cardinality(p_rail_codes), cardinality(p_error_codes), cardinality(p_error_messages),
                              cardinality(p_latencies_ms), cardinality(p_retry_delay_seconds),
-                             cardinality(p_money_moved), cardinality(p_unsettled), cardinality(p_adapter_digests)]) then
+                             cardinality(p_money_moved), cardinality(p_unsettled), cardinality(p_adapter_digests),
+                             cardinality(p_rail_digests), cardinality(p_request_digests),
+                             cardinality(p_reply_digests), cardinality(p_witnesses), cardinality(p_facts)]) then
     raise exception 'the arrays of a batch must be of one length' using errcode = '22023';
   end if;
 
@@ -105,9 +109,10 @@ begin
       from (select t.*, coalesce(v_last[t.ord], 0) as last_no
               from unnest(p_outbox_ids, p_lease_tokens, p_states, p_rail_references, p_rail_codes, p_error_codes,
                           p_error_messages, p_latencies_ms, p_retry_delay_seconds, p_money_moved, p_unsettled,
-                          p_adapter_digests)
+                          p_adapter_digests, p_rail_digests, p_request_digests, p_reply_digests, p_witnesses, p_facts)
                    with ordinality as t(id, token, given, reference, rail_code, error_code, error_message, latency_ms,
-                                        delay, money, says_unsettled, digest, ord)
+                                        delay, money, says_unsettled, digest, rail_digest, request_digest, reply_digest,
+                                        witness, facts, ord)
              where symphony.completion_problem(t.given, t.money, t.says_unsettled, t.delay, t.digest) is null
                and v_repeats[t.ord] is not true) w
      where w.last_no < 20
@@ -144,7 +149,7 @@ begin
     insert into symphony.payment_outbox_attempts
            (outbox_id, attempt_id, lease_token, sequence_id, claimed_at, completed_at, created_at, attempt_no, latency_ms, state,
             instruction_id, participant_id, idempotency_key, rail_type, worker_id, money_moved, rail_reference, rail_code,
-            error_code, error_message, adapter_digest, payload)
+            error_code, error_message, adapter_digest, rail_digest, request_digest, reply_digest, witness, facts, payload)
     select h.id, (v_name || (10000 + h.ord))::uuid, h.token, h.sequence_id, h.claimed_at, v_now, v_now, h.no, h.latency_ms,
            case when h.forced then 'FAILED' else h.given end::symphony.outbox_attempt_state,
            h.instruction_id, h.participant_id, h.idempotency_key, h.rail_type, p_worker_id,
@@ -156,7 +161,8 @@ begin
            case when h.forced and h.now_unsettled then 'OUTCOME_UNKNOWN'
                 when h.forced then 'RETRIES_EXHAUSTED'
                 else left(h.error_code, 256) end,
-           left(h.error_message, 2000), h.digest, h.payload
+           left(h.error_message, 2000), h.digest, h.rail_digest, h.request_digest, h.reply_digest, left(h.witness, 1000),
+           h.facts, h.payload
       from hits h
   )
   select array_agg(h.ord::int), array_agg(h.no), array_agg(case when h.forced then 'FAILED' else h.given end),
@@ -205,14 +211,16 @@ begin
 end
 $$;
 
-comment on function symphony.complete_outbox_batch(text, uuid[], uuid[], text[], text[], text[], text[], text[], int[], double precision[], text[], boolean[], bytea[]) is
+comment on function symphony.complete_outbox_batch(text, uuid[], uuid[], text[], text[], text[], text[], text[], int[], double precision[], text[], boolean[], bytea[], bytea[], bytea[], bytea[], text[], jsonb[]) is
   'Ends leases with their outcomes, answers in input order. A lost lease is that row''s answer, not an error of the batch.';
 
 create function symphony.complete_outbox_attempt(
   p_outbox_id uuid, p_lease_token uuid, p_worker_id text, p_state text, p_rail_reference text default null,
   p_rail_code text default null, p_error_code text default null, p_error_message text default null,
   p_latency_ms int default null, p_retry_delay_seconds double precision default 1,
-  p_money_moved text default null, p_unsettled boolean default null, p_adapter_digest bytea default null)
+  p_money_moved text default null, p_unsettled boolean default null, p_adapter_digest bytea default null,
+  p_rail_digest bytea default null, p_request_digest bytea default null, p_reply_digest bytea default null,
+  p_witness text default null, p_facts jsonb default null)
   returns table (attempt_no int, state text)
   language plpgsql security definer
   set search_path = pg_catalog, symphony, pg_temp
@@ -224,7 +232,8 @@ begin
     from symphony.complete_outbox_batch(
            p_worker_id, array[p_outbox_id], array[p_lease_token], array[p_state], array[p_rail_reference],
            array[p_rail_code], array[p_error_code], array[p_error_message], array[p_latency_ms],
-           array[p_retry_delay_seconds], array[p_money_moved], array[p_unsettled], array[p_adapter_digest]);
+           array[p_retry_delay_seconds], array[p_money_moved], array[p_unsettled], array[p_adapter_digest],
+           array[p_rail_digest], array[p_request_digest], array[p_reply_digest], array[p_witness], array[p_facts]);
   if v_answer.refusal is not null then
     raise exception '%', v_answer.refusal_detail using errcode = v_answer.refusal;
   end if;
@@ -232,7 +241,7 @@ begin
 end
 $$;
 
-comment on function symphony.complete_outbox_attempt(uuid, uuid, text, text, text, text, text, text, int, double precision, text, boolean, bytea) is
+comment on function symphony.complete_outbox_attempt(uuid, uuid, text, text, text, text, text, text, int, double precision, text, boolean, bytea, bytea, bytea, bytea, text, jsonb) is
   'Ends one lease with its outcome, or raises P7002 when it is no longer held. FAILED says "money did not move" only where the caller says so; RETRYABLE keeps the past unsettled unless told otherwise.';
 
 -- A state that is written as a plain literal is taken as text, so that the two never compete.
@@ -240,7 +249,9 @@ create function symphony.complete_outbox_attempt(
   p_outbox_id uuid, p_lease_token uuid, p_worker_id text, p_state symphony.outbox_attempt_state,
   p_rail_reference text default null, p_rail_code text default null, p_error_code text default null,
   p_error_message text default null, p_latency_ms int default null, p_retry_delay_seconds double precision default 1,
-  p_money_moved text default null, p_unsettled boolean default null, p_adapter_digest bytea default null)
+  p_money_moved text default null, p_unsettled boolean default null, p_adapter_digest bytea default null,
+  p_rail_digest bytea default null, p_request_digest bytea default null, p_reply_digest bytea default null,
+  p_witness text default null, p_facts jsonb default null)
   returns table (attempt_no int, state text)
   language sql security definer
   set search_path = pg_catalog, symphony, pg_temp
@@ -248,10 +259,11 @@ create function symphony.complete_outbox_attempt(
     select *
       from symphony.complete_outbox_attempt(
              p_outbox_id, p_lease_token, p_worker_id, p_state::text, p_rail_reference, p_rail_code, p_error_code,
-             p_error_message, p_latency_ms, p_retry_delay_seconds, p_money_moved, p_unsettled, p_adapter_digest)
+             p_error_message, p_latency_ms, p_retry_delay_seconds, p_money_moved, p_unsettled, p_adapter_digest,
+             p_rail_digest, p_request_digest, p_reply_digest, p_witness, p_facts)
   $$;
 
-comment on function symphony.complete_outbox_attempt(uuid, uuid, text, symphony.outbox_attempt_state, text, text, text, text, int, double precision, text, boolean, bytea) is
+comment on function symphony.complete_outbox_attempt(uuid, uuid, text, symphony.outbox_attempt_state, text, text, text, text, int, double precision, text, boolean, bytea, bytea, bytea, bytea, text, jsonb) is
   'The same for callers that have the state as a value of its type.';
 
 create function symphony.lock_payment(p_outbox_id uuid) returns void

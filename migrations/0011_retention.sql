@@ -177,11 +177,15 @@ begin
    using symphony.payment_outbox_partitions p
    where p.partition_name = p_partition_name
      and h.outbox_id >= symphony.uuidv7_floor(p.from_at) and h.outbox_id < symphony.uuidv7_floor(p.until_at);
+  delete from symphony.payment_outbox_captures c
+   using symphony.payment_outbox_partitions p
+   where p.partition_name = p_partition_name
+     and c.outbox_id >= symphony.uuidv7_floor(p.from_at) and c.outbox_id < symphony.uuidv7_floor(p.until_at);
   execute format('drop table if exists symphony.%I', p_partition_name);
 end
 $$;
 
 comment on function symphony.drop_detached(text) is
-  'Drops a month that was exported, copied and detached, and what is left of the holds of its payments.';
+  'Drops a month that was exported, copied and detached, and what is left of the holds and captured values of its payments.';
 
 reset role;

@@ -129,7 +129,9 @@ select a.outbox_id, a.completed_at, a.state::text,
          'attempt_no', a.attempt_no, 'rail_type', a.rail_type, 'worker_id', a.worker_id, 'claimed_at', a.claimed_at,
          'latency_ms', a.latency_ms, 'money_moved', a.money_moved, 'rail_reference', a.rail_reference,
          'rail_code', a.rail_code, 'error_code', a.error_code, 'error_message', a.error_message,
-         'adapter_digest', encode(a.adapter_digest, 'hex'), 'instruction_id', a.instruction_id))
+         'adapter_digest', encode(a.adapter_digest, 'hex'), 'rail_digest', encode(a.rail_digest, 'hex'),
+         'request_digest', encode(a.request_digest, 'hex'), 'reply_digest', encode(a.reply_digest, 'hex'),
+         'witness', a.witness, 'facts', a.facts, 'instruction_id', a.instruction_id))
   from symphony.payment_outbox_attempts a
 union all
 select v.outbox_id, v.completed_at, v.state,
@@ -179,7 +181,7 @@ comment on view symphony.payment_timeline is
 
 create view symphony.payments_needing_review as
 select a.outbox_id, a.instruction_id, a.participant_id, a.rail_type, a.completed_at as since,
-       case when a.error_code in ('OUTCOME_UNKNOWN', 'ADAPTER_LIED') then a.error_code
+       case when a.error_code in ('OUTCOME_UNKNOWN', 'ADAPTER_VETO') then a.error_code
             else 'FINAL_NO_TO_LOOK_AT' end as reason,
        a.error_code, a.rail_code, a.error_message,
        exists (select 1 from symphony.payment_outbox_late_answers l where l.outbox_id = a.outbox_id) as has_late_answer
@@ -201,16 +203,23 @@ select a.outbox_id, a.instruction_id, a.participant_id, a.rail_type, l.recorded_
    -- Who found that it was not paid knew what had been heard by then, and nothing of this.
    and l.recorded_at > coalesce(found.resolved_at, '-infinity')
 union all
-select p.outbox_id, p.instruction_id, p.participant_id, p.rail_type, lie.completed_at, lie.error_code,
-       lie.error_code, lie.rail_code, lie.error_message,
+select p.outbox_id, p.instruction_id, p.participant_id, p.rail_type, veto.completed_at, veto.error_code,
+       veto.error_code, veto.rail_code, veto.error_message,
        exists (select 1 from symphony.payment_outbox_late_answers l where l.outbox_id = p.outbox_id)
   from symphony.payment_outbox_pending p
  cross join lateral (select a.completed_at, a.error_code, a.rail_code, a.error_message
                        from symphony.payment_outbox_attempts a
-                      where a.outbox_id = p.outbox_id and a.error_code = 'ADAPTER_LIED'
+                      where a.outbox_id = p.outbox_id and a.error_code = 'ADAPTER_VETO'
                       order by a.attempt_no
-                      limit 1) lie
+                      limit 1) veto
  where p.unsettled
+union all
+select a.outbox_id, a.instruction_id, a.participant_id, a.rail_type, a.completed_at, a.error_code,
+       a.error_code, a.rail_code, a.error_message,
+       exists (select 1 from symphony.payment_outbox_late_answers l where l.outbox_id = a.outbox_id)
+  from symphony.payment_outbox_attempts a
+ where a.error_code = 'ECHO_DIFFERS'
+   and not exists (select 1 from symphony.payment_outbox_resolutions r where r.outbox_id = a.outbox_id)
 union all
 select p.outbox_id, p.instruction_id, p.participant_id, p.rail_type, p.created_at, 'SLA_EXCEEDED', null, null, null,
        exists (select 1 from symphony.payment_outbox_late_answers l where l.outbox_id = p.outbox_id)
@@ -220,7 +229,7 @@ select p.outbox_id, p.instruction_id, p.participant_id, p.rail_type, p.created_a
    and p.outbox_id < symphony.uuidv7_floor(symphony.statement_clock() - make_interval(secs => r.sla_seconds));
 
 comment on view symphony.payments_needing_review is
-  'What a person has to look at, and why: an outcome the rail left open, a failure whose reason no table lists, a success heard after a failure or after a finding that it was none, an adapter that spoke of a payment which never left us (at once, while others still ask what became of it), a payment open for longer than its rail allows.';
+  'What a person has to look at, and why: an outcome the rail left open, a failure whose reason no table lists, a success heard after a failure or after a finding that it was none, a verdict that the adapter did not bear out (at once, while others still ask what became of it), a success that names another amount or payee than instructed, a payment open for longer than its rail allows.';
 
 create view symphony.payments as
 select p.outbox_id, p.instruction_id, p.idempotency_key, p.participant_id, p.sequence_id, p.rail_type,

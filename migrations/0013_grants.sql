@@ -11,9 +11,9 @@ grant execute on function
 
 grant execute on function
   symphony.claim_outbox_batch(int, text, double precision, text[], int[], double precision[], timestamptz[], int, text[]),
-  symphony.complete_outbox_attempt(uuid, uuid, text, text, text, text, text, text, int, double precision, text, boolean, bytea),
-  symphony.complete_outbox_attempt(uuid, uuid, text, symphony.outbox_attempt_state, text, text, text, text, int, double precision, text, boolean, bytea),
-  symphony.complete_outbox_batch(text, uuid[], uuid[], text[], text[], text[], text[], text[], int[], double precision[], text[], boolean[], bytea[]),
+  symphony.complete_outbox_attempt(uuid, uuid, text, text, text, text, text, text, int, double precision, text, boolean, bytea, bytea, bytea, bytea, text, jsonb),
+  symphony.complete_outbox_attempt(uuid, uuid, text, symphony.outbox_attempt_state, text, text, text, text, int, double precision, text, boolean, bytea, bytea, bytea, bytea, text, jsonb),
+  symphony.complete_outbox_batch(text, uuid[], uuid[], text[], text[], text[], text[], text[], int[], double precision[], text[], boolean[], bytea[], bytea[], bytea[], bytea[], text[], jsonb[]),
   symphony.record_late_answer(uuid, uuid, text, text, text, text, text, text, int, text, bytea),
   symphony.repair_expired_leases(int, text),
   symphony.sweep_leases(text, int, int),
@@ -21,6 +21,7 @@ grant execute on function
   symphony.extend_outbox_leases(text, uuid[], uuid[], double precision),
   symphony.release_outbox_leases(text, uuid[], uuid[]),
   symphony.mark_handed_over(text, uuid[], uuid[]),
+  symphony.keep_captured(text, uuid[], uuid[], jsonb[]),
   symphony.hold_outbox_leases(text, uuid[], uuid[], double precision[], text[], text[], text[], bytea[]),
   symphony.hand_back_unknown_leases(text, uuid[]),
   symphony.hint_payment(text, uuid),
@@ -38,7 +39,7 @@ grant execute on function
 grant execute on function
   symphony.pause_rail(text, text, text),
   symphony.resume_rail(text, text, text),
-  symphony.configure_rail(text, boolean, boolean, int, int, int, text, text),
+  symphony.configure_rail(text, boolean, boolean, int, int, int, text, text, text),
   symphony.revoke_adapter(bytea, text, text),
   symphony.suspend_participant(text, text, text, boolean),
   symphony.reinstate_participant(text, text, text),
@@ -62,7 +63,7 @@ grant execute on function
 grant select on
   symphony.payment_outbox_pending, symphony.payment_outbox_attempts, symphony.payment_outbox_records,
   symphony.payment_outbox_verdicts, symphony.payment_outbox_late_answers, symphony.payment_outbox_resolutions,
-  symphony.payment_outbox_reissues, symphony.payment_outbox_holds, symphony.payment_outbox_partitions, symphony.participants,
+  symphony.payment_outbox_reissues, symphony.payment_outbox_holds, symphony.payment_outbox_captures, symphony.payment_outbox_partitions, symphony.participants,
   symphony.rails, symphony.rail_fronts, symphony.relay_hosts, symphony.operator_acts, symphony.revoked_adapters,
   symphony.outbox_status, symphony.payments, symphony.payment_timeline, symphony.payments_needing_review,
   symphony.blocked_streams, symphony.sequence_gaps

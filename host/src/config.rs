@@ -300,7 +300,8 @@ impl Config {
             deduplicates: definition.file.idempotent,
             hand_over_marks: definition.file.hand_over_marks,
             sla_seconds: definition.file.sla_seconds,
-            rate: definition.file.rate.map(|rate| (rate.per_second, rate.burst)),
+            rate: definition.rate().map(|rate| (rate.per_second, rate.burst)),
+            key_forms: definition.key_forms(),
         };
         self.rails.iter().map(facts).collect()
     }

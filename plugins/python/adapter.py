@@ -2,101 +2,55 @@
 
 import json
 
-from componentize_py_types import Err, Ok, Result
+from componentize_py_types import Err
 from wit_world import exports
-from wit_world.exports.adapter import Description, Need
-from wit_world.imports import http, settings, vault
-from wit_world.imports.types import (
-    Answer_Declined,
-    Answer_NotFound,
-    Answer_NotSent,
-    Answer_Pending,
-    Answer_Settled,
-    Answer_Unclear,
-    Declined,
-    Pending,
-    RailCode,
-    Settled,
-    Unclear,
-    Violation,
-)
+from wit_world.exports.adapter import Description, Operation, Payment, Reply, Violation
+
+# What this rail takes at most in one payment, in the currency's smallest unit.
+MINOR_UNITS_MAX = 100_000_000_000_000_000
 
 
 class Adapter(exports.Adapter):
-    def describe(self):
+    def describe(self) -> Description:
         return Description(
             name="python-example",
             version="1.0.0",
             currencies=[],
-            can_query=True,
-            settings=[Need("base_url", True, "where the rail is, without a slash at the end")],
-            secrets=[Need("api_key", True, "sent as X-Api-Key")],
-            keys=[],
-            tokens=[],
+            settings=[],
+            variables=[],
+            facts=["status", "reason", "body"],
         )
 
-    def validate(self, instruction):
-        msisdn = part(instruction.destination, "msisdn")
-        if not (msisdn.isascii() and msisdn.isdigit() and 9 <= len(msisdn) <= 15):
-            raise Err([Violation("destination.msisdn", "must be 9 to 15 digits")])
+    def validate(self, payment: Payment) -> None:
+        """What the fields of rail.toml cannot say."""
+        # Without its point the amount is in the smallest unit. A float would not be the amount any more.
+        digits = payment.amount.replace(".", "", 1)
+        if not (digits.isascii() and digits.isdigit()) or int(digits) > MINOR_UNITS_MAX:
+            raise Err([Violation("amount", "is more than this rail takes")])
 
-    def disburse(self, instruction):
-        # The amount stays a text: a float would not be the amount any more.
-        body = json.dumps(
-            {
-                "amount": instruction.amount.amount,
-                "currency": instruction.amount.currency,
-                "payee": part(instruction.destination, "msisdn"),
-            }
-        )
-        headers = [("content-type", "application/json"), ("x-reference-id", instruction.key.uuid)]
+    def disburse(self, payment: Payment) -> list[tuple[str, str]]:
+        """rail.toml leaves no variable to the adapter."""
+        return []
+
+    def query_status(self, payment: Payment) -> list[tuple[str, str]]:
+        return []
+
+    def read(self, operation: Operation, step: str, reply: Reply) -> list[tuple[str, str]]:
+        """An adapter's own reading can only make the host ask again: read strictly, and say no more than the reply does."""
+        # An empty 404 is all that the rail says of a payment that it does not know.
+        if reply.status == 404 and not reply.body.strip():
+            return [("body", "blank")]
         try:
-            return known(send("POST", "/payments", headers, body.encode()))
-        except Err as failure:
-            match failure.value:
-                case http.Failure_Denied(why) | http.Failure_NotSent(why):
-                    return Answer_NotSent(why)
-                case other:
-                    return unclear(other.value)
-
-    def query_status(self, instruction):
-        try:
-            reply = send("GET", f"/payments/{instruction.key.uuid}", [], b"")
-        except Err as failure:
-            return unclear(failure.value.value)
-        return Answer_NotFound() if reply.status == 404 else known(reply)
-
-
-def send(method, path, headers, body):
-    handle = vault.handle("api_key")
-    url = (settings.get("base_url") or "") + path
-    return http.send(http.Request(method, url, headers + [("x-api-key", handle)], body))
-
-
-def known(reply):
-    """Anything that is not said in so many words is unclear."""
-    try:
-        said = json.loads(reply.body)
-        status, reference, reason = said["status"], said.get("reference"), said.get("reason")
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return unclear(f"HTTP {reply.status} without a status")
-    match status:
-        case "PAID" if reference:
-            return Answer_Settled(Settled(reference, RailCode("status", "PAID")))
-        case "ACCEPTED":
-            return Answer_Pending(Pending(reference, RailCode("status", "ACCEPTED")))
-        case "REFUSED" if reason:
-            return Answer_Declined(Declined(RailCode("reason", reason), "refused by the rail"))
-        case _:
-            return Answer_Unclear(Unclear(RailCode("status", str(status)), "a status without an explanation"))
-
-
-def unclear(detail):
-    return Answer_Unclear(Unclear(None, detail))
-
-
-def part(destination, name):
-    for field, value in destination.fields:
-        if field == name:
-            return value
-    return destination.plain or ""
+            said = json.loads(reply.body.decode())
+        except ValueError as error:
+            raise Err(str(error))
+        if not isinstance(said, dict):
+            raise Err("the reply is no object")
+        status, reason = said.get("status"), said.get("reason")
+        if not isinstance(status, str):
+            raise Err("status is missing, or no text")
+        if reason is None:
+            return [("status", status)]
+        if not isinstance(reason, str):
+            raise Err("reason is no text")
+        return [("status", status), ("reason", reason)]

@@ -5,14 +5,12 @@ use std::path::Path;
 use wit_component::{ComponentEncoder, StringEncoding, dummy_module, embed_component_metadata};
 use wit_parser::{LiftLowerAbi, ManglingAndAbi, Resolve};
 
-const TYPES: &str = include_str!("../../wit/1.0.0/types.wit");
-const HOST: &str = include_str!("../../wit/1.0.0/host.wit");
 const ADAPTER: &str = include_str!("../../wit/1.0.0/adapter.wit");
 
-/// A component that imports and exports what the contract says, after `wit` has changed the contract and `wat` the code. All
-/// its functions trap.
+/// A component that exports what the contract says, after `wit` has changed the contract and `wat` the code. All its functions
+/// trap.
 pub fn component(wit: impl Fn(&str) -> String, wat: impl Fn(String) -> String) -> Vec<u8> {
-    let text = wit(&[TYPES, &without_package(HOST), &without_package(ADAPTER)].concat());
+    let text = wit(ADAPTER);
     let mut resolve = Resolve::default();
     let package = resolve.push_str(Path::new("rail.wit"), &text).expect("sound WIT");
     let world = resolve.select_world(&[package], None).expect("one world");
@@ -26,10 +24,6 @@ pub fn component(wit: impl Fn(&str) -> String, wat: impl Fn(String) -> String) -
         .expect("a module")
         .encode()
         .expect("a component")
-}
-
-fn without_package(text: &str) -> String {
-    text.replace("package symphony:rail@1.0.0;", "")
 }
 
 pub fn as_it_is(text: &str) -> String {

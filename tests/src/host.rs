@@ -276,6 +276,23 @@ pub async fn enqueue_as(db: &Db, name: &str, rail: &str, payloads: &[Value]) {
     }
 }
 
+/// Payments of one participant over the rail `mock`.
+pub async fn enqueue_of(db: &Db, participant: &str, payloads: &[Value]) {
+    let payments: Vec<_> = payloads
+        .iter()
+        .enumerate()
+        .map(|(n, payload)| NewPayment {
+            instruction_id: format!("{participant}-{n}"),
+            participant_id: participant.to_owned(),
+            idempotency_key: "k".to_owned(),
+            rail_type: "mock".to_owned(),
+            payload: payload.clone().into(),
+        })
+        .collect();
+    let accepted = Ingest::new(&db.database(), 1).enqueue_batch(&payments).await.expect("enqueued");
+    assert!(accepted.iter().all(Result::is_ok));
+}
+
 /// Tells the database of the rail `mock`, with its rate for all hosts together.
 pub async fn configure(db: &Db, rate: Option<(i32, i32)>) {
     let facts = RailFacts {
@@ -284,6 +301,7 @@ pub async fn configure(db: &Db, rate: Option<(i32, i32)>) {
         hand_over_marks: false,
         sla_seconds: None,
         rate,
+        key_forms: None,
     };
     let reason = Reason { by: "test".to_owned(), why: "test".to_owned() };
     Operator::new(&db.database()).configure_rail(&facts, &reason).await.expect("configured");

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use rail_simulators::{Audit, Booked, Entry, Name, Options, Simulator};
 use railhost::callbacks;
+use railhost::form::{CodeTable, Meaning, Operation, Row};
 use railhost::observe::Metrics;
 use railhost::payment::{KeyForm, RailKey};
-use railhost::rail::codes::{Asked, CodeTable, Meaning};
 use railhost::rail::definition::Definition;
 use railhost::rail::{self, Rails, Rules, Sandbox};
 use railhost::relayer;
@@ -103,10 +103,8 @@ pub fn table(rail: Name) -> CodeTable {
 }
 
 /// The codes of a field that mean this, for an operation.
-pub fn codes(rail: Name, operation: Asked, field: &str, class: Meaning) -> Vec<String> {
-    let fits = |row: &railhost::rail::codes::Row| {
-        (row.operation, row.field.as_str(), row.class) == (operation, field, class)
-    };
+pub fn codes(rail: Name, operation: Operation, field: &str, class: Meaning) -> Vec<String> {
+    let fits = |row: &Row| (row.operation, row.field.as_str(), row.class) == (operation, field, class);
     table(rail).rows.into_iter().filter(fits).map(|row| row.code).collect()
 }
 
@@ -270,8 +268,8 @@ pub async fn play_with(rail: Name, plans: &[String], change: impl FnOnce(&mut Ta
 /// to speak of.
 pub fn rail_file(rail: Name, base: &str, change: impl FnOnce(&mut Table)) -> String {
     let text = fs::read_to_string(rails_folder().join(format!("{rail}.toml"))).expect("a rail's file");
-    let mut file: Table =
-        text.replace(&format!("http://127.0.0.1:{}", rail.port()), base).parse().expect("TOML");
+    let mut file: Table = text.parse().expect("TOML");
+    file.insert("base".to_owned(), base.into());
     file.extend(QUICK.parse::<Table>().expect("TOML"));
     file.insert("rate".to_owned(), Toml::Table("per_second = 10000\nburst = 10000".parse().expect("TOML")));
     change(&mut file);

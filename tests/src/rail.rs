@@ -26,6 +26,14 @@ pub struct Asked {
     pub connection: usize,
 }
 
+impl Asked {
+    /// What a guest had to say in it.
+    pub fn note(&self) -> Option<String> {
+        let body: serde_json::Value = serde_json::from_str(&self.body).ok()?;
+        Some(body.get("note")?.as_str()?.to_owned())
+    }
+}
+
 /// What the rail does with a request.
 #[derive(Debug, Clone)]
 pub enum Reply {

@@ -95,7 +95,7 @@ impl Yard {
         self.folder.path().join(name)
     }
 
-    /// A rail's file for a component, with `more` in front of it.
+    /// A rail's file for a component, with `more` in front of it. The rail answers with a plain text: paid, refused, later.
     pub fn file(&self, component: &[u8], more: &str) -> String {
         let digest = Digest::of(component);
         let name = format!("{digest}.wasm");
@@ -109,47 +109,65 @@ impl Yard {
             hand_over_marks = false
             {more}
 
-            [settings]
             base = "{base}"
+            currencies = ["ZMW"]
 
             [secrets]
             api-key = {{ file = "api-key" }}
             user = {{ file = "user" }}
             password = {{ file = "password" }}
 
+            [computed]
+            credentials = {{ basic = {{ user = "user", password = "password" }} }}
+
             [tokens.access]
-            endpoint = "token"
+            step = "token"
             value = "/access_token"
             lifetime = "/expires_in"
 
             [network]
             reach = "loopback"
 
-            [[endpoints]]
-            name = "token"
-            method = "POST"
-            url = "{base}/token"
+            [destination]
+            plain = "msisdn"
+            parts = {{ msisdn = {{ kind = "msisdn", country = "260" }} }}
+
+            [variables]
+            note = {{ purpose = "whatever a guest has to say", field = {{ chars = "ascii", max = 200, optional = true }} }}
+
+            [steps.token]
             class = "session"
-            secrets = [{{ of = ["user", "password"], at = {{ header = "authorization" }}, encoding = "basic" }}]
+            request = "POST {{base}}/token"
+            headers = {{ authorization = "Basic {{computed.credentials}}" }}
 
-            [[endpoints]]
-            name = "moved"
-            method = "GET"
-            url = "{base}/moved"
-            class = "read"
+            [disburse]
+            steps = ["pay"]
 
-            [[endpoints]]
-            name = "pay"
-            method = "POST"
-            url = "{base}/pay"
+            [steps.pay]
             class = "money"
-            key = [{{ at = {{ header = "x-reference-id" }}, form = "uuid" }}, {{ at = {{ json = "/key" }}, form = "uuid" }}]
-            amount = {{ json = "/amount" }}
-            currency = {{ json = "/currency" }}
-            payee = {{ at = {{ json = "/payee" }}, part = "msisdn" }}
-            secrets = [
-              {{ of = ["api-key"], at = {{ header = "x-api-key" }} }},
-              {{ of = ["access"], at = {{ header = "authorization" }} }},
+            request = "POST {{base}}/pay"
+            headers = {{ x-reference-id = "{{key:uuid}}", x-api-key = "{{secret.api-key}}" }}
+            json = '''
+            {{ "amount": "{{amount:decimal}}", "currency": "{{currency}}", "payee": "{{destination.msisdn}}", "key": "{{key:uuid}}", "note": "{{adapter.note?}}" }}
+            '''
+            reply.any = {{ body = "text", facts.text.whole = true, reference.header = "x-reference" }}
+
+            [query-status]
+            steps = ["status"]
+
+            [steps.status]
+            class = "read"
+            request = "GET {{base}}/pay/{{key:uuid}}"
+            headers = {{ x-api-key = "{{secret.api-key}}" }}
+            reply.any = {{ body = "text", facts.text.whole = true, reference.header = "x-reference" }}
+
+            [codes]
+            version = 1
+            rows = [
+              {{ field = "text", code = "paid", class = "success" }},
+              {{ field = "text", code = "refused", class = "terminal" }},
+              {{ field = "text", code = "later", class = "pending" }},
+              {{ operation = "query-status", field = "text", code = "unknown", class = "not-found" }},
             ]
             "#
         )

@@ -2,6 +2,7 @@
 //! panic, no trap, and above all no verdict out of a reply that was damaged. More: `RAILHOST_FUZZ_CASES=100000`, another seed:
 //! `RAILHOST_FUZZ_SEED`.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,9 +14,10 @@ use harness::play::rails_folder;
 use harness::yard::{Yard, guest};
 use harness::{railhost, railhost_path};
 use http::{Request, Response};
+use railhost::conformance::{Case, Operation};
 use railhost::outcome::{self, Class, Decision};
 use railhost::payment::{Instruction, Origin};
-use railhost::rail::definition::{Definition, Kind};
+use railhost::rail::definition::Definition;
 use railhost::rail::{self, Heard, Loaded, Sandbox, Script, Scripted, Task};
 use serde_json::Value;
 use uuid::Uuid;
@@ -76,16 +78,13 @@ fn damaged(rng: &mut Rng, bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Replies to what an adapter asks: a good session, and something else for the rest.
+/// Replies to whatever it is asked.
 #[derive(Debug, Default)]
 struct Stranger(Mutex<(u16, Vec<u8>)>);
 
 impl Script for Stranger {
-    fn play(&self, endpoint: &str, _: &Request<Bytes>) -> Scripted {
-        let (status, body) = match endpoint {
-            "token" => (200, br#"{"access_token": "t", "expires_in": "3600"}"#.to_vec()),
-            _ => self.0.lock().expect("no panic").clone(),
-        };
+    fn play(&self, _: &str, _: &Request<Bytes>) -> Scripted {
+        let (status, body) = self.0.lock().expect("no panic").clone();
         let reply = Response::builder().status(status).header("content-type", "application/json");
         Scripted::Reply(reply.body(Bytes::from(body)).expect("a reply"))
     }
@@ -103,8 +102,7 @@ fn recorded(rail: &str) -> Vec<(Task, Value, u16, Vec<u8>)> {
             Some("query-status") => Task::Query,
             _ => Task::Disburse,
         };
-        let reply =
-            case["replies"].as_array()?.iter().rev().find(|reply| reply["endpoint"] != "token")?.clone();
+        let reply = case.get("reply")?;
         let body = match &reply["body"] {
             Value::Null => Vec::new(),
             Value::String(text) => text.clone().into_bytes(),
@@ -142,12 +140,13 @@ async fn damaged_replies(rail: &str) {
         .expect("a sandbox");
     let definition = Definition::load(&rails_folder().join(format!("{rail}.toml"))).expect("a rail's file");
     let stranger = Arc::new(Stranger::default());
-    let loaded = Loaded::offline(&sandbox, &definition, stranger.clone()).await.expect("it loads");
+    let loaded = Loaded::offline(&sandbox, &definition, stranger.clone()).await.expect("it loads").recorded();
+    let mut kept = String::new();
     let (recorded, mut rng) = (recorded(rail), rng());
     let judge = |task, attempt: &rail::Attempt| -> Decision {
         match task {
-            Task::Query => outcome::query(Kind::Live, &attempt.heard, &attempt.witness, &loaded.codes),
-            _ => outcome::disburse(Kind::Live, &attempt.heard, &attempt.witness, &loaded.codes),
+            Task::Query => outcome::query(&attempt.heard, &attempt.witness),
+            _ => outcome::disburse(&attempt.heard, &attempt.witness),
         }
     };
     let (mut paid, mut refused) = (0, 0);
@@ -156,7 +155,13 @@ async fn damaged_replies(rail: &str) {
         let body = damaged(&mut rng, &body);
         let status = if rng.u8(..) < 40 { rng.u16(200..600) } else { status };
         *stranger.0.lock().expect("no panic") = (status, body.clone());
-        let attempt = loaded.call(&sandbox, task, instruction(&payment), None).await;
+        let sent = instruction(&payment);
+        let attempt = loaded.call(&sandbox, task, sent.clone(), None).await;
+        let operation = if task == Task::Query { Operation::QueryStatus } else { Operation::Disburse };
+        let case_of = Case::of(operation, sent.origin.outbox_id, payment.clone(), BTreeMap::new(), &attempt);
+        if let Some(case) = case_of {
+            kept.push_str(&(serde_json::to_string(&case).expect("JSON") + "\n"));
+        }
         let shown = || format!("case {case}, {task:?}, HTTP {status}: {}", String::from_utf8_lossy(&body));
         assert!(!matches!(attempt.heard, Heard::Failed(_)), "{:?}: {}", attempt.heard, shown());
         let decision = judge(task, &attempt);
@@ -167,7 +172,7 @@ async fn damaged_replies(rail: &str) {
             }
             Class::Terminal => {
                 let code = decision.rail_code.as_deref().unwrap_or_default();
-                let known = loaded.codes.rows.iter().any(|row| row.code == code);
+                let known = loaded.form.codes.rows.iter().any(|row| row.code == code);
                 assert!(
                     known || decision.error_code == Some(outcome::ErrorCode::InvalidPayload),
                     "refused for {code:?}, out of {}",
@@ -178,7 +183,35 @@ async fn damaged_replies(rail: &str) {
             _ => {}
         }
     }
+    judged_again(rail, &definition, folder.path(), &kept);
     println!("{rail}: {} damaged replies, {paid} still paid, {refused} still refused, no trap", cases(3));
+}
+
+/// What was recorded comes to the same in another process, by the same component and file.
+fn judged_again(rail: &str, definition: &Definition, folder: &Path, kept: &str) {
+    let component = folder.join("component.wasm");
+    let bytes = railhost::builtin::component(rail).expect("it is built in");
+    fs::write(&component, bytes).expect("written");
+    let exchanges = folder.join("exchanges.jsonl");
+    fs::write(&exchanges, kept).expect("written");
+    let replayed = railhost()
+        .args(["--json", "plugin", "replay"])
+        .arg(&component)
+        .arg("--rail")
+        .arg(rails_folder().join(format!("{}.toml", definition.name)))
+        .arg("--exchanges")
+        .arg(&exchanges)
+        .output()
+        .expect("railhost runs");
+    let said: Value =
+        serde_json::from_slice(&replayed.stdout).unwrap_or_else(|error| panic!("{error}: {replayed:?}"));
+    assert_eq!(said["judged"], kept.lines().count(), "{rail}");
+    assert_eq!(
+        (said["changed"].clone(), replayed.status.code()),
+        (Value::Array(Vec::new()), Some(0)),
+        "{rail}"
+    );
+    assert!(kept.lines().count() > cases(3) / 2, "{rail}: hardly anything was recorded");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -162,9 +162,22 @@ fn live_mtn(ground: &Ground) {
     let extract = ["plugin", "extract", "mtn", "--out", "rails/mtn.wasm"];
     let pinned = ground.command("railhost").args(extract).output().expect("railhost runs");
     assert!(pinned.status.success(), "{pinned:?}");
+    let made = ground
+        .command("railhost")
+        .args(["--json", "plugin", "key", "--out", "key.pem"])
+        .output()
+        .expect("railhost runs");
+    let made: serde_json::Value = serde_json::from_slice(&made.stdout).expect("JSON");
+    let signature =
+        format!("signature = {{ file = \"mtn.wasm.sig\", trusted = [{}] }}\n", made["public_key"]);
+    let pinned = format!("{}{signature}", String::from_utf8_lossy(&pinned.stdout));
     let mut file = config("rails/mtn.toml");
     for (simulated, live) in [
-        ("component = \"builtin:mtn\"\n", String::from_utf8_lossy(&pinned.stdout).as_ref()),
+        (
+            "component = \"builtin:mtn\"
+",
+            pinned.as_str(),
+        ),
         ("http://127.0.0.1:7101", "https://proxy.momoapi.mtn.com"),
         ("[network]\nreach = \"loopback\"\n", ""),
         ("simulated/", "secret-"),
@@ -173,6 +186,9 @@ fn live_mtn(ground: &Ground) {
         file = file.replace(simulated, live);
     }
     ground.write("rails/mtn.toml", &file);
+    let sign = ["plugin", "sign", "rails/mtn.wasm", "--rail", "rails/mtn.toml", "--key", "key.pem"];
+    let signed = ground.command("railhost").args(sign).output().expect("railhost runs");
+    assert!(signed.status.success(), "{signed:?}");
     for secret in ["mtn_api_user", "mtn_api_key", "mtn_subscription_key", "callback_key"] {
         ground.write(&format!("rails/secret-{secret}"), "known-to-nobody-else");
     }

@@ -14,19 +14,31 @@ use railhost::rail::definition::Definition;
 use railhost::rail::{Options, Sandbox};
 use serde_json::Value;
 
-const PAID: &str = r#"{
-  "operation": "disburse",
-  "payment": { "amount": "10.50", "currency": "ZMW", "destination": { "msisdn": "260961234567" } },
-  "replies": [{ "endpoint": "pay", "status": 200, "body": "paid" }],
-  "expect": { "answer": "settled", "reference": "paid" }
-}"#;
+const PAYMENT: &str =
+    r#"{ "amount": "10.50", "currency": "ZMW", "destination": { "msisdn": "260961234567" } }"#;
 
-const REFUSED: &str = r#"{
-  "operation": "disburse",
-  "payment": { "amount": "10.50", "currency": "ZMW", "destination": { "msisdn": "260961234567" } },
-  "replies": [{ "endpoint": "pay", "status": 400, "body": { "code": "NO_FUNDS" } }],
-  "expect": { "answer": "declined", "code": { "field": "code", "value": "NO_FUNDS" } }
-}"#;
+/// A recorded exchange of the test rail, which says what it has to say in a plain text.
+fn exchange(operation: &str, said: &str, class: &str) -> String {
+    format!(
+        r#"{{ "operation": "{operation}", "payment": {PAYMENT}, "reply": {{ "status": 200, "body": "{said}" }},
+             "expect": {{ "class": "{class}" }} }}"#
+    )
+}
+
+fn write_exchanges(folder: &Path) {
+    fs::create_dir(folder).expect("a folder");
+    for (name, operation, said, class) in [
+        ("paid", "disburse", "paid", "success"),
+        ("refused", "disburse", "refused", "terminal"),
+        ("later", "disburse", "later", "pending"),
+        ("asked_paid", "query-status", "paid", "success"),
+        ("asked_refused", "query-status", "refused", "terminal"),
+        ("asked_later", "query-status", "later", "pending"),
+        ("asked_unknown", "query-status", "unknown", "not-found"),
+    ] {
+        fs::write(folder.join(format!("{name}.json")), exchange(operation, said, class)).expect("written");
+    }
+}
 
 fn sandbox(cache: &Path) -> Sandbox {
     let options = Options { calls_max: 4, ..Options::default() };
@@ -36,9 +48,7 @@ fn sandbox(cache: &Path) -> Sandbox {
 async fn report(name: &str) -> Report {
     let yard = Yard::new().await;
     fs::write(yard.path("guest.wasm"), guest(name)).expect("written");
-    fs::create_dir(yard.path("exchanges")).expect("a folder");
-    fs::write(yard.path("exchanges/paid.json"), PAID).expect("written");
-    fs::write(yard.path("exchanges/refused.json"), REFUSED).expect("written");
+    write_exchanges(&yard.path("exchanges"));
     let definition =
         Definition::parse("test", &yard.path(""), &yard.file(&guest(name), "")).expect("a sound file");
     let cases = Case::load_all(&yard.path("exchanges")).expect("sound cases");
@@ -56,29 +66,52 @@ fn failed(report: &Report) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_broken_rule_is_named_with_the_exchange_that_broke_it() {
+async fn an_honest_adapter_passes_every_rule() {
+    let report = report("pays_and_tells").await;
+    assert!(!report.has_failed(), "{report}");
+}
+
+#[tokio::test]
+async fn a_broken_rule_is_named() {
     for (name, rule) in [
-        ("pays_twice", "key-unchanged-once"),
-        ("own_key", "key-unchanged-once"),
-        ("alters_amount", "amounts-exact"),
-        ("pays_from_validate", "money-only-in-disburse"),
-        ("undeclared_host", "declared-hosts-only"),
-        ("declines_all", "silence-is-unclear"),
-        ("declines_all", "unreachable-is-not-sent"),
-        ("declines_all", "garbage-is-unclear"),
-        ("declines_all", "recorded-answers"),
-        ("guesses_codes", "unlisted-code-as-given"),
-        ("bad_answer", "within-its-limits"),
+        ("reads_opposite", "reads-as-the-host"),
+        ("cannot_read", "reads-as-the-host"),
+        ("reads_opposite", "recorded-verdicts"),
+        ("undeclared_value", "declared-values-only"),
+        ("refuses_all", "recorded-verdicts"),
         ("panics", "within-its-limits"),
         ("endless_loop", "within-its-limits"),
     ] {
         let report = report(name).await;
         assert!(failed(&report).contains(&rule), "{name} breaks {rule}:\n{report}");
     }
-    let twice = report("pays_twice").await;
-    let finding =
-        twice.findings.iter().find(|finding| finding.rule == "key-unchanged-once").expect("it is there");
-    assert!(finding.exchange[0].contains("POST /pay"), "{finding:?}");
+}
+
+/// A path with a slip of the pen reads nothing, a class without an exchange was never tried: neither is called good.
+#[tokio::test]
+async fn a_suite_that_leaves_something_out_is_not_passed() {
+    let yard = Yard::new().await;
+    fs::write(yard.path("guest.wasm"), guest("pays_and_tells")).expect("written");
+    write_exchanges(&yard.path("exchanges"));
+    let run = async |file: String| {
+        let definition = Definition::parse("test", &yard.path(""), &file).expect("a sound file");
+        let cases = Case::load_all(&yard.path("exchanges")).expect("sound cases");
+        let sandbox = sandbox(&yard.path("compiled"));
+        conformance::run(sandbox, &yard.path("guest.wasm"), Some(definition), cases).await.expect("it loads")
+    };
+    let file = yard.file(&guest("pays_and_tells"), "");
+    let misspelt = file.replace(
+        "reference.header = \"x-reference\" }",
+        "facts.reason.header = \"x-raeson\", reference.header = \"x-reference\" }",
+    );
+    let misspelt = misspelt.replace("version = 1\n", "version = 1\nprecedence = [\"reason\", \"text\"]\n");
+    assert_eq!(failed(&run(misspelt).await), ["every-fact-recorded"]);
+    fs::remove_file(yard.path("exchanges/later.json")).expect("removed");
+    let report = run(file).await;
+    let untested: Vec<_> =
+        report.findings.iter().filter(|finding| finding.verdict == Verdict::NotTested).collect();
+    assert_eq!(untested.len(), 1, "{report}");
+    assert!(untested[0].detail.contains("Disburse pending") && report.has_failed(), "{report}");
 }
 
 /// What the README tells an integrator to do, done.
@@ -127,7 +160,8 @@ async fn a_new_adapter_builds_and_passes_and_can_be_signed() {
         "{report}"
     );
 
-    let (_, bare, _) = run(&["plugin", "test", component]);
+    let (code, bare, _) = run(&["plugin", "test", component]);
+    assert_eq!(code, Some(65), "what was not tested is not passed");
     let bare: Value = serde_json::from_str(&bare).expect("JSON");
     let untested = bare["findings"]
         .as_array()
@@ -135,7 +169,7 @@ async fn a_new_adapter_builds_and_passes_and_can_be_signed() {
         .iter()
         .filter(|finding| finding["verdict"] == "not-tested")
         .count();
-    assert_eq!(untested, 11, "without the rail's file it says what it did not test");
+    assert_eq!(untested, 8, "without the rail's file it says what it did not test");
 
     let (_, inspected, _) = run(&["plugin", "inspect", component]);
     let inspected: Value = serde_json::from_str(&inspected).expect("JSON");
@@ -145,12 +179,20 @@ async fn a_new_adapter_builds_and_passes_and_can_be_signed() {
     let (_, key, _) = run(&["plugin", "key", "--out", "key.pem"]);
     let key: Value = serde_json::from_str(&key).expect("JSON");
     let public = key["public_key"].as_str().expect("a key");
-    assert_eq!(run(&["plugin", "sign", component, "--key", "key.pem", "--out", "sig"]).0, Some(0));
-    assert_eq!(run(&["plugin", "verify", component, "--signature", "sig", "--trusted", public]).0, Some(0));
+    let rail = "my-rail/rail.toml";
     assert_eq!(
-        run(&["plugin", "verify", component, "--signature", "sig", "--trusted", &"ab".repeat(32)]).0,
-        Some(65)
+        run(&["plugin", "sign", component, "--rail", rail, "--key", "key.pem", "--out", "sig"]).0,
+        Some(0)
     );
+    let verify = |trusted: &str| {
+        run(&["plugin", "verify", component, "--rail", rail, "--signature", "sig", "--trusted", trusted]).0
+    };
+    assert_eq!(verify(public), Some(0));
+    assert_eq!(verify(&"ab".repeat(32)), Some(65));
+    let path = folder.path().join(rail);
+    let text = fs::read_to_string(&path).expect("read");
+    fs::write(&path, text.replace("https://rail.example", "https://rail.example.org")).expect("written");
+    assert_eq!(verify(public), Some(65), "the file is a part of what was signed");
     assert_eq!(run(&["plugin", "key", "--out", "key.pem"]).0, Some(1), "a key is never overwritten");
 }
 
@@ -162,7 +204,7 @@ async fn the_adapters_that_come_with_the_host_keep_the_contract_and_are_small() 
         let folder = tempfile::tempdir().expect("a folder");
         let component = folder.path().join(format!("{name}.wasm"));
         let bytes = railhost::builtin::component(name).expect("it is built in");
-        assert!(bytes.len() <= 300_000, "{name} has {} bytes", bytes.len());
+        assert!(bytes.len() <= 200_000, "{name} has {} bytes", bytes.len());
         fs::write(&component, bytes).expect("written");
         let definition =
             Definition::load(&root.join(format!("config/rails/{name}.toml"))).expect("a sound file");
@@ -249,8 +291,7 @@ async fn a_hostile_component_cannot_write_to_the_terminal_of_who_inspects_it() {
     let yard = Yard::new().await;
     fs::write(yard.path("escapes.wasm"), guest("escapes")).expect("written");
     fs::write(yard.path("rail.toml"), yard.file(&guest("escapes"), "")).expect("written");
-    fs::create_dir(yard.path("exchanges")).expect("a folder");
-    fs::write(yard.path("exchanges/paid.json"), PAID).expect("written");
+    write_exchanges(&yard.path("exchanges"));
     let test = ["plugin", "test", "escapes.wasm", "--rail", "rail.toml", "--exchanges", "exchanges"];
     for arguments in [
         &["plugin", "inspect", "escapes.wasm"][..],

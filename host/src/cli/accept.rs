@@ -1,7 +1,7 @@
 //! What is checked before a payment goes to the database, so that a wrong one uses up no key: the names, the money, and the
 //! rail's own rules as its adapter knows them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
@@ -10,11 +10,10 @@ use bytes::Bytes;
 use http::Request;
 use railhost::outbox::enqueue::NewPayment;
 use railhost::payment::{Instruction, Money, Origin, Violation};
-use railhost::rail::{Attempt, Heard, Loaded, Rule, Sandbox, Script, Scripted, Task};
+use railhost::rail::{Attempt, Heard, Loaded, Sandbox, Script, Scripted, Task};
 use uuid::Uuid;
 
 use super::adapters;
-use super::print::complain;
 use super::session::Session;
 
 /// The checks, with the adapters that were needed so far.
@@ -30,8 +29,6 @@ pub(super) struct Acceptance<'a> {
 struct Adapters {
     sandbox: Arc<Sandbox>,
     by_rail: BTreeMap<String, Arc<Loaded>>,
-    /// What their gates kept from leaving and was told: once for a rail and a rule, however many payments are checked.
-    told: BTreeSet<(String, Rule)>,
 }
 
 /// What came of some checks.
@@ -39,8 +36,6 @@ struct Adapters {
 struct Checked {
     /// By the payment's place.
     refused: Vec<(usize, String)>,
-    /// What adapters tried to send, though there is nothing to send: by rail and rule, and why it did not leave.
-    denied: BTreeMap<(String, Rule), String>,
 }
 
 /// A payment that may be accepted, and its money.
@@ -118,13 +113,13 @@ impl<'a> Acceptance<'a> {
             Some(adapters) => adapters,
             none => {
                 let sandbox = Arc::new(adapters::sandbox(&self.session.config)?);
-                none.insert(Adapters { sandbox, by_rail: BTreeMap::new(), told: BTreeSet::new() })
+                none.insert(Adapters { sandbox, by_rail: BTreeMap::new() })
             }
         };
         let mut work = Vec::with_capacity(asked.len());
         for (place, rail, instruction) in asked {
             let adapter = adapters.of(self.session, &rail).await?;
-            work.push((place, rail, adapter, instruction));
+            work.push((place, adapter, instruction));
         }
         // A task per processor: a check waits for nothing.
         let share = work.len().div_ceil(tasks);
@@ -134,9 +129,9 @@ impl<'a> Acceptance<'a> {
             let sandbox = adapters.sandbox.clone();
             running.spawn(async move {
                 let mut checked = Checked::default();
-                for (place, rail, adapter, instruction) in part {
+                for (place, adapter, instruction) in part {
                     let attempt = adapter.call(&sandbox, Task::Validate, instruction.clone(), None).await;
-                    checked.note(place, &rail, &instruction, attempt);
+                    checked.note(place, &instruction, attempt);
                 }
                 checked
             });
@@ -145,7 +140,6 @@ impl<'a> Acceptance<'a> {
         while let Some(part) = running.join_next().await {
             let part = part.context("a check ended early")?;
             refused.extend(part.refused);
-            adapters.warn_of(part.denied);
         }
         Ok(refused)
     }
@@ -165,31 +159,22 @@ impl Adapters {
         self.by_rail.insert(rail.to_owned(), loaded.clone());
         Ok(loaded)
     }
-
-    fn warn_of(&mut self, denied: BTreeMap<(String, Rule), String>) {
-        for ((rail, rule), why) in denied {
-            if self.told.insert((rail.clone(), rule)) {
-                complain(&format!(
-                    "railhost: warning: the adapter of {rail} tried to send while it checked a payment; kept from leaving by rule {}: {why}",
-                    rule.as_str()
-                ));
-            }
-        }
-    }
 }
 
 impl Checked {
-    fn note(&mut self, place: usize, rail: &str, instruction: &Instruction, attempt: Attempt) {
+    fn note(&mut self, place: usize, instruction: &Instruction, attempt: Attempt) {
         let destination = &instruction.destination;
-        for denied in attempt.witness.denied {
-            let why = destination.masked_in(&denied.why);
-            self.denied.entry((rail.to_owned(), denied.rule)).or_insert(why);
-        }
         let refusal = match attempt.heard {
             Heard::Valid => return,
             Heard::Invalid(violations) => destination.masked_in(&told(&violations)),
             Heard::Failed(error) => format!("the rail's adapter failed at checking it: it {error}"),
-            Heard::Answer(_) => "the rail's adapter answered something else than was asked".to_owned(),
+            Heard::Reading(_)
+            | Heard::Refused(_)
+            | Heard::Unanswered(_)
+            | Heard::Unready(_)
+            | Heard::Unprepared { .. } => {
+                "the rail's adapter answered something else than was asked".to_owned()
+            }
         };
         self.refused.push((place, refusal));
     }

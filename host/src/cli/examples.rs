@@ -129,20 +129,34 @@ pub(super) const PLUGIN_INSPECT: &str = "Examples:
 pub(super) const PLUGIN_EXTRACT: &str = "Examples:
   railhost plugin extract mtn --out config/rails/mtn.wasm        prints the two lines that pin it";
 
+pub(super) const PLUGIN_FORM: &str = "Examples:
+  railhost plugin form config/rails/mtn.toml
+  railhost plugin form rail.toml --against approved/rail.toml        what an approver has to look at";
+
 pub(super) const PLUGIN_TEST: &str = "Examples:
   railhost plugin test myrail.wasm
   railhost plugin test myrail.wasm --rail rail.toml --exchanges exchanges
   railhost plugin test myrail.wasm --rail rail.toml --exchanges exchanges --report report.json";
 
+pub(super) const PLUGIN_RECORD: &str = "Examples:
+  railhost plugin record --rail rail.toml --payment '{\"amount\": \"1.00\", \"currency\": \"ZMW\", \"destination\": \"260961234567\"}' --out recorded
+
+One payment is really made: point base at the rail's sandbox or at a simulator.";
+
+pub(super) const PLUGIN_REPLAY: &str = "Examples:
+  railhost plugin replay myrail.wasm --rail rail.toml --exchanges recorded
+
+Exit code 3 says that something comes to another verdict.";
+
 pub(super) const PLUGIN_KEY: &str = "Examples:
   railhost plugin key --out signing.pem        prints the public key, for the rails' files";
 
 pub(super) const PLUGIN_SIGN: &str = "Examples:
-  railhost plugin sign myrail.wasm --key signing.pem
-  railhost plugin sign myrail.wasm --key signing.pem --out config/rails/myrail.wasm.sig";
+  railhost plugin sign myrail.wasm --rail myrail.toml --key signing.pem
+  railhost plugin sign myrail.wasm --rail myrail.toml --key signing.pem --out config/rails/myrail.wasm.sig";
 
 pub(super) const PLUGIN_VERIFY: &str = "Examples:
-  railhost plugin verify myrail.wasm --signature myrail.wasm.sig --trusted 3b6a27bcceb6a42d62a3a8d02a6f0d73653215771de243a63ac048a18b59da29
+  railhost plugin verify myrail.wasm --rail myrail.toml --signature myrail.wasm.sig --trusted 3b6a27bcceb6a42d62a3a8d02a6f0d73653215771de243a63ac048a18b59da29
 
 Exit code 65 says that none of the keys has signed it.";
 

@@ -1,4 +1,4 @@
-//! The integrator's kit: whether an adapter keeps the contract, found out offline with its rail's file and recorded
+//! The integrator's kit: whether an adapter and its rail's file come to the right verdicts, found out offline with recorded
 //! exchanges.
 //!
 //! - [`case`]: a recorded exchange · [`replay`]: plays the rail · [`rules`]: what must hold · [`report`]: what was found
@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use crate::rail::artifact::{self, Digest, Outline};
 use crate::rail::definition::{Definition, Profile};
-use crate::rail::{Attempt, LoadError, Loaded, Sandbox, Task};
+use crate::rail::{Attempt, Captures, LoadError, Loaded, Sandbox};
 
-pub use case::{Case, Operation};
-use replay::{Play, Replay};
+pub use case::{Case, Expected, Operation};
+use replay::Replay;
 pub use report::{Finding, Report, Verdict};
 
 /// An adapter on the bench.
@@ -43,7 +43,7 @@ pub async fn run(
     let outline = Outline::read(&bytes)?;
     let profile = definition.as_ref().map_or(Profile::Strict, |definition| definition.file.profile);
     outline.check(profile)?;
-    report.passed("contract", "exports the adapter, imports nothing that is not granted");
+    report.passed("contract", "exports the adapter, imports nothing but stand-ins");
 
     let Some(definition) = definition else {
         report.not_tested(rules::NAMES, "no rail's file was given (--rail)");
@@ -59,15 +59,34 @@ pub async fn run(
     Ok(report)
 }
 
-impl Bench {
-    /// One call, with the rail played by `play`. An exchange stands for itself: it begins without a token.
-    async fn call(&self, case: &Case, task: Task, play: Play) -> Attempt {
-        self.loaded.forget_sessions();
-        self.replay.begin(play);
-        self.loaded.call(&self.sandbox, task, case.instruction(), None).await
+/// What each recorded exchange comes to with a component and a rail's file, in their order.
+pub async fn replay(
+    sandbox: Sandbox,
+    component: &Path,
+    definition: Definition,
+    cases: Vec<Case>,
+) -> Result<Vec<(Case, Expected)>, LoadError> {
+    let digest = Digest::of(&artifact::read(component)?);
+    let path = std::path::absolute(component).unwrap_or_else(|_| component.to_owned());
+    let definition = definition.with_component(&path, &digest);
+    let replay = Arc::new(Replay::default());
+    let loaded = Loaded::offline(&sandbox, &definition, replay.clone()).await?;
+    let bench = Bench { sandbox, loaded, replay, definition, cases: Vec::new() };
+    let mut judged = Vec::new();
+    for case in cases {
+        let attempt = bench.call(&case).await;
+        let found = Expected::of(&case.operation.judge(&attempt));
+        judged.push((case, found));
     }
+    Ok(judged)
+}
 
-    fn of(&self, operation: Operation) -> impl Iterator<Item = &Case> {
-        self.cases.iter().filter(move |case| case.operation == operation)
+impl Bench {
+    /// Plays a case from its beginning.
+    async fn call(&self, case: &Case) -> Attempt {
+        self.replay.begin(case);
+        let captures = Captures::knowing(&case.captured);
+        let task = case.operation.task();
+        self.loaded.carry(&self.sandbox, task, case.instruction(), None, captures).await
     }
 }

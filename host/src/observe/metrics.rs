@@ -37,6 +37,7 @@ pub struct Metrics {
     pub history_days_left: Gauge,
     unconfirmed_commits: IntGauge,
     denied: IntCounterVec,
+    vetoes: IntCounterVec,
     stopped: IntCounterVec,
     certificate_expires: GaugeVec,
     revoked: IntGaugeVec,
@@ -133,8 +134,13 @@ impl Metrics {
             )?,
             denied: in_registry.counters(
                 "egress_denied_total",
-                "Requests of adapters that were kept from leaving.",
+                "Requests that were kept from leaving and readings that were not believed.",
                 &["rail", "rule"],
+            )?,
+            vetoes: in_registry.counters(
+                "adapter_vetoes_total",
+                "Verdicts of the host that an adapter did not bear out: the rail was asked again.",
+                &["rail"],
             )?,
             certificate_expires: in_registry.add(GaugeVec::new(
                 Opts::new(
@@ -218,6 +224,7 @@ impl Metrics {
         for rule in Rule::ALL {
             self.denied.with_label_values(&[rail, rule.as_str()]);
         }
+        self.vetoes.with_label_values(&[rail]);
         self.stopped.with_label_values(&[rail]);
         self.attempts_pending.with_label_values(&[rail]);
         self.dispatch_latency_ms.with_label_values(&[rail]);
@@ -292,6 +299,10 @@ impl Metrics {
 
     pub(crate) fn denied(&self, rail: &str, rule: &str) {
         self.denied.with_label_values(&[rail, rule]).inc();
+    }
+
+    pub(crate) fn vetoed(&self, rail: &str) {
+        self.vetoes.with_label_values(&[rail]).inc();
     }
 
     pub(crate) fn stopped(&self, rail: &str) {

@@ -1,6 +1,7 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::Error;
@@ -58,7 +59,24 @@ pub struct Outcome {
     pub error_message: Option<String>,
     pub latency_ms: Option<i32>,
     pub retry_delay_seconds: Option<f64>,
+    /// What was read for later requests of the payment.
+    pub captured: Option<Value>,
+    pub proof: Proof,
+}
+
+/// By what, and from what, an outcome was judged.
+#[derive(Clone, Debug, Default)]
+pub struct Proof {
+    /// Of the component that spoke.
     pub adapter_digest: Option<[u8; 32]>,
+    /// Of the rail's file.
+    pub rail_digest: Option<[u8; 32]>,
+    pub request_digest: Option<[u8; 32]>,
+    pub reply_digest: Option<[u8; 32]>,
+    /// What the host saw of each request.
+    pub witness: Option<String>,
+    /// What it read in the reply.
+    pub facts: Option<Value>,
 }
 
 impl Outcome {
@@ -73,7 +91,8 @@ impl Outcome {
             error_message: None,
             latency_ms: None,
             retry_delay_seconds: None,
-            adapter_digest: None,
+            captured: None,
+            proof: Proof::default(),
         }
     }
 }
@@ -108,6 +127,7 @@ struct Answer {
 
 pub(super) const SHORT_TEXT_CHARS_MAX: usize = 256;
 pub(super) const MESSAGE_CHARS_MAX: usize = 2000;
+const WITNESS_CHARS_MAX: usize = 1000;
 
 impl Executor {
     /// Ends one lease.
@@ -150,7 +170,8 @@ impl Executor {
     async fn send(&self, completions: &[Completion]) -> Result<Vec<Answer>, Error> {
         let rows = sqlx::query_as(
             "select outbox_id, attempt_no, state, repeated, refusal, refusal_detail
-               from symphony.complete_outbox_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+               from symphony.complete_outbox_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
+                    $15, $16, $17, $18)
               order by ordinal",
         )
         .bind(&self.worker_id)
@@ -165,7 +186,12 @@ impl Executor {
         .bind(column(completions, |outcome| outcome.retry_delay_seconds))
         .bind(column(completions, |outcome| outcome.money_moved.map(MoneyMoved::as_sql)))
         .bind(column(completions, |outcome| outcome.unsettled))
-        .bind(column(completions, |outcome| outcome.adapter_digest.as_ref().map(<[u8; 32]>::as_slice)))
+        .bind(digests(completions, |proof| &proof.adapter_digest))
+        .bind(digests(completions, |proof| &proof.rail_digest))
+        .bind(digests(completions, |proof| &proof.request_digest))
+        .bind(digests(completions, |proof| &proof.reply_digest))
+        .bind(column(completions, |outcome| clean(&outcome.proof.witness, WITNESS_CHARS_MAX)))
+        .bind(column(completions, |outcome| outcome.proof.facts.as_ref()))
         .fetch_all(&self.pool)
         .await?;
         Ok(rows)
@@ -191,7 +217,7 @@ impl Executor {
         .bind(clean(&outcome.error_message, MESSAGE_CHARS_MAX))
         .bind(outcome.latency_ms)
         .bind(money_moved.as_sql())
-        .bind(outcome.adapter_digest.map(Vec::from))
+        .bind(outcome.proof.adapter_digest.map(Vec::from))
         .fetch_one(&self.pool)
         .await?;
         Ok(first)
@@ -217,6 +243,13 @@ fn column<'c, T>(
 ) -> Option<Vec<Option<T>>> {
     let parts: Vec<_> = completions.iter().map(|completion| part(&completion.outcome)).collect();
     parts.iter().any(Option::is_some).then_some(parts)
+}
+
+fn digests<'c>(
+    completions: &'c [Completion],
+    part: impl Fn(&'c Proof) -> &'c Option<[u8; 32]>,
+) -> Option<Vec<Option<&'c [u8]>>> {
+    column(completions, |outcome| part(&outcome.proof).as_ref().map(<[u8; 32]>::as_slice))
 }
 
 /// What a guest or a rail says is shown to people one day: no control characters, and not more than a history can bear.

@@ -237,6 +237,20 @@ impl Executor {
         Ok(marked)
     }
 
+    /// Commits what was captured from replies about payments; what is missing from the answer is no longer ours.
+    pub async fn keep_captured(&self, captured: &[(Held, Value)]) -> Result<Vec<Uuid>, Error> {
+        let (held, values): (Vec<Held>, Vec<&Value>) =
+            captured.iter().map(|(held, values)| (*held, values)).unzip();
+        let (ids, tokens) = columns(&held);
+        Ok(sqlx::query_scalar("select outbox_id from symphony.keep_captured($1, $2, $3, $4)")
+            .bind(&self.worker_id)
+            .bind(ids)
+            .bind(tokens)
+            .bind(values)
+            .fetch_all(&self.pool)
+            .await?)
+    }
+
     /// A rail has news of a payment: it is asked about now and not later. False where there is nothing to ask.
     pub async fn hint(&self, rail_type: &str, outbox_id: Uuid) -> Result<bool, Error> {
         Ok(sqlx::query_scalar("select symphony.hint_payment($1, $2)")

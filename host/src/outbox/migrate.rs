@@ -121,7 +121,7 @@ impl RailFacts {
         executor: impl PgExecutor<'c>,
         reason: &Reason,
     ) -> Result<(), Error> {
-        sqlx::query("select symphony.configure_rail($1, $2, $3, $4, $5, $6, $7, $8)")
+        sqlx::query("select symphony.configure_rail($1, $2, $3, $4, $5, $6, $7, $8, $9)")
             .bind(&self.rail_type)
             .bind(self.deduplicates)
             .bind(self.hand_over_marks)
@@ -130,6 +130,7 @@ impl RailFacts {
             .bind(self.rate.map(|(_, burst)| burst))
             .bind(&reason.by)
             .bind(&reason.why)
+            .bind(&self.key_forms)
             .execute(executor)
             .await?;
         Ok(())

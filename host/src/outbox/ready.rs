@@ -24,6 +24,7 @@ struct Known {
     sla_seconds: Option<i32>,
     rate_per_second: Option<i32>,
     burst: Option<i32>,
+    key_forms: Option<String>,
 }
 
 impl Known {
@@ -34,6 +35,7 @@ impl Known {
             hand_over_marks: self.hand_over_marks,
             sla_seconds: self.sla_seconds,
             rate: self.rate_per_second.zip(self.burst),
+            key_forms: self.key_forms,
         }
     }
 }
@@ -219,7 +221,8 @@ async fn schema(
         return Ok(());
     }
     let known: Vec<Known> = sqlx::query_as(
-        "select rail_type, deduplicates, hand_over_marks, sla_seconds, rate_per_second, burst from symphony.rails",
+        "select rail_type, deduplicates, hand_over_marks, sla_seconds, rate_per_second, burst, key_forms
+           from symphony.rails",
     )
     .persistent(false)
     .fetch_all(&mut *transaction)
@@ -297,12 +300,12 @@ impl Durability {
 /// Each rail that the database knows otherwise than its file describes it.
 fn unknown(rails: &[RailFacts], known: &[RailFacts]) -> Vec<String> {
     let is_strange = |rail: &&RailFacts| match known.iter().find(|known| known.rail_type == rail.rail_type) {
-        Some(known) => known != *rail,
+        Some(known) => !rail.agrees(known),
         None => !rail.is_unremarkable(),
     };
     let told = |rail: &RailFacts| {
         format!(
-            "the database does not know rail {} as its file describes it (rate, marks, SLA); run railhost migrate",
+            "the database does not know rail {} as its file describes it (rate, marks, SLA, form of the key); run railhost migrate",
             rail.rail_type
         )
     };
@@ -320,6 +323,7 @@ mod tests {
             hand_over_marks: !deduplicates,
             sla_seconds: None,
             rate: None,
+            key_forms: None,
         }
     }
 

@@ -1,5 +1,5 @@
-//! What an attempt means. Pure functions of what the adapter said, what the gate saw and what the rail's code table says;
-//! no I/O, no clock.
+//! What an attempt means. Pure functions of what the host read in the reply, lowered by the adapter's veto, and of what the gate
+//! saw; no I/O, no clock.
 //!
 //! - [`seen`]: what the gate saw, in the words of the decision · [`disburse`]: after a request to pay
 //! - [`query`]: after a question about one
@@ -11,8 +11,9 @@ mod seen;
 pub use disburse::disburse;
 pub use query::query;
 
+use form::{Meaning, Reading, Veto};
+
 use crate::payment::{Destination, Violation};
-use crate::rail::{Code, Heard};
 
 /// What is known of a payment after an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,12 +64,14 @@ pub struct Decision {
 pub enum ErrorCode {
     /// The guard or the adapter's `validate` found the payment wrong.
     InvalidPayload,
-    /// The adapter refused it before anything left.
+    /// The adapter did not want it sent, and nothing left.
     RefusedLocally,
     RailDeclined,
     RailPending,
     OutcomeUnknown,
     NotSent,
+    /// The rail refused a token that was good a while ago: it did not look at the payment, and the next attempt brings another.
+    TokenRefused,
     /// Credentials, route or float: ours to mend.
     OnHold,
     /// The same, and the rail is paused until a person resumes it.
@@ -76,8 +79,10 @@ pub enum ErrorCode {
     NotFound,
     /// A question brought nothing new.
     QueryFailed,
-    /// The adapter claims what the gate knows to be untrue.
-    AdapterLied,
+    /// The host reads a verdict and the adapter something else: the rail is asked again.
+    AdapterVeto,
+    /// A success that names another amount or payee than instructed: it stands, and a person looks at it.
+    EchoDiffers,
 }
 
 impl ErrorCode {
@@ -89,11 +94,13 @@ impl ErrorCode {
             Self::RailPending => "RAIL_PENDING",
             Self::OutcomeUnknown => "OUTCOME_UNKNOWN",
             Self::NotSent => "NOT_SENT",
+            Self::TokenRefused => "TOKEN_REFUSED",
             Self::OnHold => "ON_HOLD",
             Self::Stopped => "STOPPED",
             Self::NotFound => "NOT_FOUND",
             Self::QueryFailed => "QUERY_FAILED",
-            Self::AdapterLied => "ADAPTER_LIED",
+            Self::AdapterVeto => "ADAPTER_VETO",
+            Self::EchoDiffers => "ECHO_DIFFERS",
         }
     }
 }
@@ -114,18 +121,15 @@ impl Decision {
         }
     }
 
-    fn success(reference: &str, code: &Option<Code>) -> Self {
-        Self {
-            class: Class::Success,
-            error_code: None,
-            rail_code: value(code),
-            rail_reference: Some(reference.to_owned()),
-            message: None,
-            of_a_question: false,
+    fn success(reading: &Reading) -> Self {
+        let decision = Self {
             opens_breaker: false,
             stops_rail: false,
-            retry_after_seconds: None,
-            rail_waits: false,
+            ..Self::new(Class::Success, ErrorCode::EchoDiffers)
+        };
+        match reading.differs.is_empty() {
+            true => Self { error_code: None, ..decision },
+            false => decision.saying(format!("the rail names another {}", reading.differs.join(", "))),
         }
     }
 
@@ -155,12 +159,19 @@ impl Decision {
         Self { message: Some(message.into()), ..self }
     }
 
-    fn with_code(self, code: &Option<Code>) -> Self {
-        Self { rail_code: value(code), ..self }
-    }
-
-    fn with_reference(self, reference: &Option<String>) -> Self {
-        Self { rail_reference: reference.clone(), ..self }
+    /// With the rail's own words: its code and its name for the payment.
+    fn with(self, reading: &Reading) -> Self {
+        let code = reading.code.as_ref();
+        let said = |code: &form::Code| format!("the rail says {} {}", code.field, code.value);
+        Self {
+            rail_code: code.map(|code| code.value.clone()),
+            rail_reference: reading.reference.clone(),
+            message: self
+                .message
+                .filter(|message| !message.is_empty())
+                .or_else(|| code.filter(|_| self.class != Class::Success).map(said)),
+            ..self
+        }
     }
 
     fn opening_the_breaker(self) -> Self {
@@ -182,13 +193,15 @@ fn list(violations: &[Violation]) -> String {
     violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-fn value(code: &Option<Code>) -> Option<String> {
-    code.as_ref().map(|code| code.value.clone())
-}
-
-/// The adapter says something that the gate knows to be untrue.
-fn lie(heard: &Heard) -> Decision {
-    Decision::new(Class::Unknown, ErrorCode::AdapterLied)
-        .saying(format!("nothing left, yet the adapter says {heard:?}"))
-        .opening_the_breaker()
+/// The host reads a verdict that the adapter does not bear out.
+fn vetoed(reading: &Reading, error_code: ErrorCode) -> Option<Decision> {
+    let theirs = match reading.veto? {
+        Veto::Opposite => "the opposite",
+        Veto::Doubt => "no such thing",
+    };
+    let why = format!("the host reads {:?} and the adapter {theirs}", reading.side());
+    // What is ours to mend stays so: a brake must not keep the rail going.
+    let (holds, stops) = (reading.meaning == Some(Meaning::Hold), reading.meaning == Some(Meaning::Stop));
+    let decision = Decision::new(Class::Unknown, error_code).saying(why).with(reading);
+    Some(Decision { opens_breaker: holds || stops, stops_rail: stops, ..decision })
 }

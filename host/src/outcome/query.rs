@@ -1,80 +1,62 @@
+use form::{Meaning, Reading, StepClass};
+
 use super::seen::Seen;
-use super::{Class, Decision, ErrorCode, lie};
-use crate::rail::codes::{Asked, CodeTable, Meaning};
-use crate::rail::definition::Kind;
-use crate::rail::egress::Class as Purpose;
-use crate::rail::{Answer, Code, Exchange, Heard, Witness};
+use super::{Class, Decision, ErrorCode, vetoed};
+use crate::rail::{Exchange, Heard, Witness};
 
 /// Judges a call that was to ask. A question that fails changes nothing but the time of the next one.
-pub fn query(kind: Kind, heard: &Heard, witness: &Witness, codes: &CodeTable) -> Decision {
-    let asked = witness.exchanges.iter().rev().find(|exchange| exchange.class == Purpose::Read);
-    let seen = match kind {
-        Kind::Live => Seen::of(asked),
-        Kind::Mock => Seen::Status(200),
-    };
+pub fn query(heard: &Heard, witness: &Witness) -> Decision {
+    let asked = witness.exchanges.iter().rev().find(|exchange| exchange.class == StepClass::Read);
+    let seen = Seen::of(asked);
     let decision = match heard {
-        Heard::Answer(answer) => of_answer(heard, answer, seen, asked, codes),
+        Heard::Reading(reading) => of_reading(reading, seen, asked),
         Heard::Failed(error) => failed(error.to_string()),
-        Heard::Valid | Heard::Invalid(_) => failed("the adapter was not asked for a status"),
+        Heard::Unanswered(why) | Heard::Refused(why) | Heard::Unready(why) => {
+            of_credentials(seen, asked).unwrap_or_else(|| failed(why)).saying(why)
+        }
+        Heard::Valid | Heard::Invalid(_) | Heard::Unprepared { .. } => failed("it was not asked about"),
     };
     let retry_after_seconds = asked.and_then(|asked| asked.retry_after_seconds);
     Decision { of_a_question: true, ..decision.after(retry_after_seconds, seen.status()) }
 }
 
-fn of_answer(
-    heard: &Heard,
-    answer: &Answer,
-    seen: Seen,
-    asked: Option<&Exchange>,
-    codes: &CodeTable,
-) -> Decision {
-    match (answer, seen) {
-        (Answer::NotSent { reason }, _) => of_credentials(seen, asked).unwrap_or_else(|| failed(reason)),
-        (Answer::Unclear { code, detail }, _) => {
-            of_credentials(seen, asked).unwrap_or_else(|| failed(detail)).with_code(code)
+fn of_reading(reading: &Reading, seen: Seen, asked: Option<&Exchange>) -> Decision {
+    let Some(status) = seen.status() else { return failed("a reply was read that the gate did not see") };
+    if let Some(decision) = vetoed(reading, ErrorCode::AdapterVeto) {
+        return decision;
+    }
+    let decision = match (reading.meaning, status) {
+        (Some(Meaning::Success), 200..=299) => Decision::success(reading),
+        (Some(Meaning::Pending | Meaning::Received), 200..=299) => {
+            Decision::new(Class::Pending, ErrorCode::RailPending)
         }
-        (_, Seen::Nothing) => lie(heard),
-        (Answer::Settled { reference, code }, Seen::Status(200..=299)) => Decision::success(reference, code),
-        (Answer::Pending { reference, code }, Seen::Status(200..=299)) => {
-            Decision::new(Class::Pending, ErrorCode::RailPending).with_reference(reference).with_code(code)
-        }
-        (Answer::NotFound, Seen::Status(200..=299 | 404)) => {
+        (Some(Meaning::NotFound), 200..=299 | 404) => {
             Decision::new(Class::NotFound, ErrorCode::NotFound).saying("the rail does not know the key")
         }
-        (Answer::Declined { code, message }, Seen::Status(200..=299)) => {
-            declined(code, seen, codes).with_code(code).saying(message)
+        (Some(meaning), 200..=299) => refused(meaning).unwrap_or_else(|| failed(why(reading))),
+        // An error status is the rail's last word only where the table says so, and never where it is about the question.
+        (Some(Meaning::Terminal), 400 | 402 | 404..=407 | 409..=424 | 426..=428 | 430..=499) => {
+            Decision::new(Class::Terminal, ErrorCode::RailDeclined)
         }
-        (Answer::Declined { code, message }, Seen::Status(status @ 400..=499)) => {
-            refused(code, status, codes)
-                .or_else(|| of_credentials(seen, asked))
-                .unwrap_or_else(|| failed("an error of the question, not a word on the payment"))
-                .with_code(code)
-                .saying(message)
+        (Some(Meaning::TerminalReview), 400 | 402 | 404..=407 | 409..=424 | 426..=428 | 430..=499) => {
+            Decision::new(Class::TerminalReview, ErrorCode::RailDeclined)
         }
-        (said, _) => failed(format!("the reply does not bear out {said:?}")),
-    }
+        _ => of_credentials(seen, asked).unwrap_or_else(|| failed(why(reading))),
+    };
+    decision.with(reading)
+}
+
+fn why(reading: &Reading) -> String {
+    reading.why.clone().unwrap_or_else(|| "the reply is no word on the payment".to_owned())
 }
 
 /// The rail's last word on the payment: its key is burnt, whatever the reason.
-fn declined(code: &Option<Code>, seen: Seen, codes: &CodeTable) -> Decision {
-    let terminal = Decision::new(Class::Terminal, ErrorCode::RailDeclined);
-    match code.as_ref().and_then(|code| codes.meaning(Asked::QueryStatus, seen.status(), code)) {
-        Some(Meaning::Terminal | Meaning::Retryable) => terminal,
-        Some(Meaning::Hold) => terminal.opening_the_breaker(),
-        Some(Meaning::Stop) => terminal.stopping_the_rail(),
-        Some(Meaning::Pending) => Decision::new(Class::Pending, ErrorCode::RailPending),
-        Some(Meaning::Success | Meaning::Unknown) => failed("the code table does not take it for a refusal"),
-        Some(Meaning::TerminalReview) | None => Decision::new(Class::TerminalReview, ErrorCode::RailDeclined),
-    }
-}
-
-/// An error status is the rail's last word only where the table says so, and never where it is about the question.
-fn refused(code: &Option<Code>, status: u16, codes: &CodeTable) -> Option<Decision> {
-    if matches!(status, 401 | 403 | 408 | 425 | 429) {
-        return None;
-    }
-    match codes.meaning(Asked::QueryStatus, Some(status), code.as_ref()?)? {
-        Meaning::Terminal => Some(Decision::new(Class::Terminal, ErrorCode::RailDeclined)),
+fn refused(meaning: Meaning) -> Option<Decision> {
+    let terminal = || Decision::new(Class::Terminal, ErrorCode::RailDeclined);
+    match meaning {
+        Meaning::Terminal | Meaning::Retryable => Some(terminal()),
+        Meaning::Hold => Some(terminal().opening_the_breaker()),
+        Meaning::Stop => Some(terminal().stopping_the_rail()),
         Meaning::TerminalReview => Some(Decision::new(Class::TerminalReview, ErrorCode::RailDeclined)),
         _ => None,
     }
@@ -95,96 +77,101 @@ fn failed(why: impl Into<String>) -> Decision {
 
 #[cfg(test)]
 mod tests {
+    use form::Veto;
+
     use super::*;
     use crate::rail::{CallError, Left};
 
-    const TABLE: &str = r#"
-        version = 1
-        rows = [
-          { operation = "query-status", field = "reason", code = "NO_PAYEE", class = "terminal" },
-          { operation = "query-status", field = "reason", code = "NO_FLOAT", class = "hold" },
-          { operation = "query-status", field = "reason", code = "BUSY", class = "retryable" },
-        ]"#;
-
     fn judge(heard: Heard, status: Option<u16>) -> Decision {
         let exchange = Exchange {
-            endpoint: "status".into(),
-            class: Purpose::Read,
+            step: "status".into(),
+            class: StepClass::Read,
             left: Left::Body,
             status,
             whole: status.is_some(),
             retry_after_seconds: None,
             token_is_fresh: None,
         };
-        let witness = Witness { exchanges: vec![exchange], denied: Vec::new() };
-        query(Kind::Live, &heard, &witness, &toml::from_str(TABLE).expect("TOML"))
+        query(&heard, &Witness { exchanges: vec![exchange], denied: Vec::new() })
     }
 
-    fn said(answer: Answer, status: Option<u16>) -> Decision {
-        judge(Heard::Answer(answer), status)
+    fn reading(meaning: Option<Meaning>) -> Reading {
+        Reading { meaning, ..Reading::nothing("why") }
     }
 
-    fn no(code: &str) -> Answer {
-        let code = Code { field: "reason".into(), value: code.into() };
-        Answer::Declined { code: Some(code), message: "no".into() }
+    fn read(meaning: Meaning, status: Option<u16>) -> Decision {
+        judge(Heard::Reading(Box::new(reading(Some(meaning)))), status)
     }
 
     #[test]
     fn a_final_failure_burns_the_key_whatever_its_reason() {
-        for (code, class, opens) in [
-            ("NO_PAYEE", Class::Terminal, false),
-            ("BUSY", Class::Terminal, false),
-            ("NO_FLOAT", Class::Terminal, true),
-            ("NEVER_SEEN", Class::TerminalReview, false),
+        for (meaning, class, opens) in [
+            (Meaning::Terminal, Class::Terminal, false),
+            (Meaning::Retryable, Class::Terminal, false),
+            (Meaning::Hold, Class::Terminal, true),
+            (Meaning::TerminalReview, Class::TerminalReview, false),
         ] {
-            let decision = said(no(code), Some(200));
-            assert_eq!((decision.class, decision.opens_breaker), (class, opens), "{code}");
+            let decision = read(meaning, Some(200));
+            assert_eq!((decision.class, decision.opens_breaker), (class, opens), "{meaning:?}");
             assert!(decision.of_a_question, "it speaks of all that was sent");
         }
     }
 
     #[test]
     fn an_error_of_the_question_is_no_word_on_the_payment() {
-        assert_eq!(said(no("NO_PAYEE"), Some(404)).class, Class::Terminal, "the table lists it");
-        for (code, status) in
-            [("NO_PAYEE", 429), ("NO_PAYEE", 401), ("BUSY", 400), ("NO_FLOAT", 400), ("NEVER_SEEN", 400)]
-        {
-            assert_eq!(said(no(code), Some(status)).class, Class::Unknown, "{code} {status}");
+        assert_eq!(read(Meaning::Terminal, Some(404)).class, Class::Terminal, "the table lists it");
+        for (meaning, status) in [
+            (Meaning::Terminal, 429),
+            (Meaning::Terminal, 401),
+            (Meaning::Retryable, 400),
+            (Meaning::Hold, 400),
+            (Meaning::Terminal, 503),
+        ] {
+            assert_eq!(read(meaning, Some(status)).class, Class::Unknown, "{meaning:?} {status}");
         }
-        assert!(said(no("NEVER_SEEN"), Some(401)).opens_breaker);
+        let unread = judge(Heard::Reading(Box::new(reading(None))), Some(401));
+        assert!(unread.opens_breaker && unread.class == Class::Unknown);
     }
 
     #[test]
     fn only_a_reply_can_settle() {
-        let settled = || Answer::Settled { reference: "r".into(), code: None };
-        assert_eq!(said(settled(), Some(200)).class, Class::Success);
+        assert_eq!(read(Meaning::Success, Some(200)).class, Class::Success);
         for status in [None, Some(404), Some(500)] {
-            let decision = said(settled(), status);
+            let decision = read(Meaning::Success, status);
             assert_eq!((decision.class, decision.error_code), (Class::Unknown, Some(ErrorCode::QueryFailed)));
         }
-        let silent = query(Kind::Live, &Heard::Answer(settled()), &Witness::default(), &CodeTable::default());
-        assert_eq!((silent.error_code, silent.opens_breaker), (Some(ErrorCode::AdapterLied), true));
+    }
+
+    #[test]
+    fn a_veto_makes_the_host_ask_again() {
+        for meaning in [Meaning::Success, Meaning::Terminal, Meaning::NotFound] {
+            let braked = Reading { veto: Some(Veto::Doubt), ..reading(Some(meaning)) };
+            let decision = judge(Heard::Reading(Box::new(braked)), Some(200));
+            assert_eq!(
+                (decision.class, decision.error_code),
+                (Class::Unknown, Some(ErrorCode::AdapterVeto)),
+                "{meaning:?}"
+            );
+        }
     }
 
     #[test]
     fn not_found_is_believed_where_the_rail_said_so() {
-        assert_eq!(said(Answer::NotFound, Some(404)).class, Class::NotFound);
-        assert_eq!(said(Answer::NotFound, Some(200)).class, Class::NotFound);
-        assert_eq!(said(Answer::NotFound, Some(503)).class, Class::Unknown);
-        assert_eq!(said(Answer::NotFound, None).class, Class::Unknown);
+        assert_eq!(read(Meaning::NotFound, Some(404)).class, Class::NotFound);
+        assert_eq!(read(Meaning::NotFound, Some(200)).class, Class::NotFound);
+        assert_eq!(read(Meaning::NotFound, Some(503)).class, Class::Unknown);
+        assert_eq!(read(Meaning::NotFound, None).class, Class::Unknown);
     }
 
     #[test]
     fn a_question_that_fails_changes_nothing() {
         for heard in [
             Heard::Failed(CallError::Stack),
-            Heard::Answer(Answer::Unclear { code: None, detail: "html".into() }),
-            Heard::Answer(Answer::NotSent { reason: "no route".into() }),
+            Heard::Reading(Box::new(reading(None))),
+            Heard::Unanswered("no route".into()),
         ] {
             let decision = judge(heard, Some(500));
             assert_eq!((decision.class, decision.opens_breaker), (Class::Unknown, false));
         }
-        let refused = said(Answer::Unclear { code: None, detail: "401".into() }, Some(401));
-        assert_eq!((refused.class, refused.opens_breaker), (Class::Unknown, true));
     }
 }

@@ -20,17 +20,10 @@ pub const BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The contract that this host speaks.
 pub const CONTRACT: &str = "1.0.0";
 
-const PACKAGE: &str = "symphony:rail/";
 const ADAPTER: &str = "symphony:rail/adapter@";
 
-/// What every adapter may import: the host's own interfaces, and what a standard library cannot do without.
-const GRANTED: [&str; 18] = [
-    "symphony:rail/types@",
-    "symphony:rail/http@",
-    "symphony:rail/log@",
-    "symphony:rail/settings@",
-    "symphony:rail/vault@",
-    "symphony:rail/tokens@",
+/// What every adapter may import: nothing of the host's, and stand-ins for what a standard library cannot do without.
+const GRANTED: [&str; 12] = [
     "wasi:io/poll@",
     "wasi:io/error@",
     "wasi:io/streams@",
@@ -172,9 +165,7 @@ impl Outline {
         }
         let granted = |import: &str| {
             let begins = |names: &[&str]| names.iter().any(|name| import.starts_with(name));
-            let version = import.split_once('@').is_none_or(|(_, version)| version == CONTRACT);
-            begins(&GRANTED) && (version || !import.starts_with(PACKAGE))
-                || profile == Profile::Inert && begins(&INERT)
+            begins(&GRANTED) || profile == Profile::Inert && begins(&INERT)
         };
         match self.imports.iter().find(|import| !granted(import)) {
             Some(import) => Err(LoadError::ForbiddenImport(import.clone())),
@@ -183,13 +174,22 @@ impl Outline {
     }
 }
 
-/// What is signed: the digest, under a name that keeps the signature from meaning anything else.
-pub fn signed_text(digest: &Digest) -> Vec<u8> {
-    format!("symphony rail adapter\n{digest}\n").into_bytes()
+/// What runs, and what people approve: a component, and the rail's file that it runs with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pair {
+    pub component: Digest,
+    pub file: Digest,
 }
 
-pub fn is_signed(digest: &Digest, signature: &[u8], trusted: &[[u8; 32]]) -> bool {
-    let text = signed_text(digest);
+impl Pair {
+    /// What is signed: both digests, under a name that keeps the signature from meaning anything else.
+    pub fn signed_text(&self) -> Vec<u8> {
+        format!("symphony rail\ncomponent {}\nfile {}\n", self.component, self.file).into_bytes()
+    }
+}
+
+pub fn is_signed(pair: &Pair, signature: &[u8], trusted: &[[u8; 32]]) -> bool {
+    let text = pair.signed_text();
     trusted.iter().any(|key| UnparsedPublicKey::new(&ED25519, key).verify(&text, signature).is_ok())
 }
 

@@ -1,8 +1,13 @@
-//! One call: a fresh instance, a deadline, and whatever the adapter says or does within it.
+//! One call: the adapter's values, the form filled in and sent, the reply read. No guest exists while the rail is waited for.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use chrono::{DateTime, Utc};
+use form::{Input, Operation, Reading, Refusal, Shown, Side, Step, StepClass, Veto};
+use futures_util::future::BoxFuture;
+use secrecy::SecretString;
 use tokio::time::timeout_at;
 use wasmtime::component::Instance;
 use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
@@ -12,51 +17,45 @@ use crate::faults::{CrashPoint, crash_point};
 use crate::payment::{Instruction, Violation, plain};
 
 use super::artifact::Digest;
-use super::contract::{self, RailAdapter};
-use super::desk::Desk;
-use super::egress::rules::Operation;
-use super::egress::{Departure, Passage, Witness};
+use super::contract::{self, RailAdapter, wire};
+use super::egress::veil::{Veil, holds_secret, scrub_text};
+use super::egress::{Denied, Departure, Passage, Reply, Rule, Witness};
 use super::error::CallError;
-use super::host::{Excess, State};
-use super::journal::Line;
+use super::guest::{Excess, State};
 use super::loaded::Loaded;
+use super::mock;
 use super::sandbox::{Sandbox, TICK};
+use super::tokens::{Asked, Token};
+use super::vault::Written;
 
-/// What an adapter is to do.
+/// What is to be done with a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// Validate, and where nothing is wrong disburse, in one instance.
+    /// Validate, and where nothing is wrong disburse.
     Disburse,
     Query,
     /// Validate alone.
     Validate,
 }
 
-/// A code that the rail gave, and the field in which it stood.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Code {
-    pub field: String,
-    pub value: String,
-}
-
-/// What the adapter says it learned.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    Settled { reference: String, code: Option<Code> },
-    Pending { reference: Option<String>, code: Option<Code> },
-    Declined { code: Option<Code>, message: String },
-    NotFound,
-    NotSent { reason: String },
-    Unclear { code: Option<Code>, detail: String },
-}
-
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Heard {
-    Answer(Answer),
+    /// A whole reply came, and this is what it says.
+    Reading(Box<Reading>),
     /// Nothing is wrong with the payment, and no more was asked.
     Valid,
+    /// The payment does not fit the rail's form, or its adapter says what is wrong with it. Nothing left.
     Invalid(Vec<Violation>),
+    /// The adapter does not want it sent. Nothing left.
+    Refused(String),
+    /// A step before the payment did not bring what the payment needs, and this is what its reply says. The payment was not sent.
+    Unprepared { reading: Box<Reading>, status: u16, why: String },
+    /// Something of ours is missing or does not fit: a secret, a header. Nothing left.
+    Unready(String),
+    /// No whole reply; what left is the witness's to say.
+    Unanswered(String),
+    /// The adapter failed. What left is the witness's to say.
     Failed(CallError),
 }
 
@@ -67,8 +66,71 @@ pub struct Attempt {
     pub witness: Witness,
     /// The component that spoke.
     pub digest: Digest,
-    pub log: Vec<Line>,
+    /// The rail's file by which it was written and read.
+    pub rail_digest: Digest,
+    /// Of the last request of the operation and the reply to it, without secrets.
+    pub request_digest: Option<Digest>,
+    pub reply_digest: Option<Digest>,
+    /// What was read in the last reply for later requests, and is not kept yet.
+    pub captured: BTreeMap<String, String>,
+    /// Each exchange but those that bring tokens, without secrets; only where the rail is recorded.
+    pub recorded: Vec<Recorded>,
+    /// What it wrote to its standard output and error, safe to show.
+    pub log: Vec<String>,
     pub took: Duration,
+}
+
+/// One exchange, safe to keep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    pub step: String,
+    /// With names in the place of secrets: first line, headers, an empty line, body. Of a mock there is none.
+    pub request: Vec<u8>,
+    /// As it came, but for secrets.
+    pub reply: Option<RecordedReply>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedReply {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+/// What the host read in earlier replies about a payment, and who keeps what comes to it.
+#[derive(Clone, Copy)]
+pub struct Captures<'k> {
+    pub known: &'k BTreeMap<String, String>,
+    pub keeper: &'k dyn Keeper,
+}
+
+impl<'k> Captures<'k> {
+    /// Nobody needs what comes to it afterwards.
+    pub fn knowing(known: &'k BTreeMap<String, String>) -> Self {
+        Self { known, keeper: &Nobody }
+    }
+}
+
+impl std::fmt::Debug for Captures<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Captures").field("known", self.known).finish_non_exhaustive()
+    }
+}
+
+/// Keeps what was captured.
+pub trait Keeper: Send + Sync {
+    /// True once it is durable and the payment is still ours: the next request leaves only then.
+    fn keep<'k>(&'k self, values: &'k BTreeMap<String, String>) -> BoxFuture<'k, bool>;
+}
+
+/// For a call whose values nobody needs afterwards.
+#[derive(Debug)]
+struct Nobody;
+
+impl Keeper for Nobody {
+    fn keep<'k>(&'k self, _: &'k BTreeMap<String, String>) -> BoxFuture<'k, bool> {
+        Box::pin(std::future::ready(true))
+    }
 }
 
 /// What an adapter says of itself.
@@ -77,11 +139,9 @@ pub struct Description {
     pub name: String,
     pub version: String,
     pub currencies: Vec<String>,
-    pub can_query: bool,
     pub settings: Vec<Need>,
-    pub secrets: Vec<Need>,
-    pub keys: Vec<Need>,
-    pub tokens: Vec<Need>,
+    pub variables: Vec<Need>,
+    pub facts: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -91,9 +151,28 @@ pub struct Need {
     pub purpose: String,
 }
 
+/// A call on its way: what is known of it also when it is cancelled.
+struct Call<'c> {
+    loaded: &'c Loaded,
+    sandbox: &'c Sandbox,
+    payment: Arc<Instruction>,
+    keeper: &'c dyn Keeper,
+    captured: BTreeMap<String, String>,
+    /// Those of the last step.
+    fresh: BTreeMap<String, String>,
+    request_digest: Option<Digest>,
+    reply_digest: Option<Digest>,
+    recorded: Vec<Recorded>,
+    /// Over the tokens that its requests carried, of which there may be newer ones by now.
+    veils: Vec<Arc<Veil>>,
+    /// What the host read last, while the adapter is asked about it.
+    reading: Option<Reading>,
+    passage: Passage,
+    log: Vec<String>,
+}
+
 impl Loaded {
-    /// Calls the adapter. It always comes back, by `call_ms` and one tick at the latest. Nothing begins to leave after
-    /// `send_before`.
+    /// Carries a payment of which nothing was captured before to the rail.
     pub async fn call(
         &self,
         sandbox: &Sandbox,
@@ -101,122 +180,122 @@ impl Loaded {
         instruction: Arc<Instruction>,
         send_before: Option<Instant>,
     ) -> Attempt {
-        let told = contract::instruction(&instruction, &self.timeouts);
-        let operation = match task {
-            Task::Query => Operation::Query,
-            Task::Disburse | Task::Validate => Operation::Validate,
-        };
+        let nothing = BTreeMap::new();
+        self.carry(sandbox, task, instruction, send_before, Captures::knowing(&nothing)).await
+    }
+
+    /// Carries a payment to the rail. It always comes back, by `call_ms` and one tick at the latest. Nothing begins to leave after
+    /// `send_before`.
+    pub async fn carry(
+        &self,
+        sandbox: &Sandbox,
+        task: Task,
+        instruction: Arc<Instruction>,
+        send_before: Option<Instant>,
+        captures: Captures<'_>,
+    ) -> Attempt {
+        let started = Instant::now();
         let departure =
             Departure { before: send_before, component: Some((self.digest, self.revoked.clone())) };
-        let passage = Passage::new(operation, Some(instruction), departure);
-        let functions = &self.functions;
-        self.run(sandbox, passage, async move |instance: &Instance, store: &mut Store<State>| {
-            if task == Task::Query {
-                let answer = contract::call(&functions.query_status, instance, store, &told);
-                return Ok(Heard::Answer(contract::answer_to_query(answer.await.map_err(Ended::Engine)?)?));
-            }
-            let valid = contract::call(&functions.validate, instance, store, &told);
-            match valid.await.map_err(Ended::Engine)? {
-                Err(found) => Ok(Heard::Invalid(contract::violations(found)?)),
-                Ok(()) if task == Task::Validate => Ok(Heard::Valid),
-                Ok(()) => {
-                    store.data().desk().map_err(Ended::Engine)?.passage.operation = Operation::Disburse;
-                    let answer = contract::call(&functions.disburse, instance, store, &told);
-                    Ok(Heard::Answer(contract::answer_to_disburse(answer.await.map_err(Ended::Engine)?)?))
+        let mut call = Call {
+            loaded: self,
+            sandbox,
+            payment: instruction,
+            keeper: captures.keeper,
+            captured: captures.known.clone(),
+            fresh: BTreeMap::new(),
+            request_digest: None,
+            reply_digest: None,
+            recorded: Vec::new(),
+            veils: Vec::new(),
+            reading: None,
+            passage: Passage::new(departure),
+            log: Vec::new(),
+        };
+        let heard = match sandbox.places.try_acquire() {
+            Err(_) => Heard::Failed(CallError::Busy(sandbox.calls_max)),
+            Ok(_place) => {
+                let deadline = tokio::time::Instant::from_std(started + self.timeouts.call());
+                match timeout_at(deadline, call.run(task)).await {
+                    Ok(Ok(heard) | Err(heard)) => heard,
+                    // It came in the middle of the adapter's reading, which is then none.
+                    Err(_) => match call.reading.take() {
+                        Some(reading) => {
+                            Heard::Reading(Box::new(Reading { veto: Some(Veto::Doubt), ..reading }))
+                        }
+                        None => Heard::Failed(CallError::Deadline(self.timeouts.call())),
+                    },
                 }
             }
+        };
+        Attempt {
+            heard,
+            witness: call.passage.witness(),
+            digest: self.digest,
+            rail_digest: self.file_digest,
+            request_digest: call.request_digest,
+            reply_digest: call.reply_digest,
+            captured: call.fresh,
+            recorded: call.recorded,
+            log: call.log,
+            took: started.elapsed(),
+        }
+    }
+
+    /// Compares all its functions with the contract, and asks the adapter who it is.
+    pub(super) async fn describe(&self, sandbox: &Sandbox) -> Result<Description, CallError> {
+        let mut log = Vec::new();
+        self.guest(sandbox, &mut log, async |instance: &Instance, store: &mut Store<State>| {
+            let adapter = RailAdapter::new(&mut *store, instance).map_err(Ended::Start)?;
+            let said = adapter.symphony_rail_adapter().call_describe(store).await.map_err(Ended::Engine)?;
+            Ok(contract::description(said))
         })
         .await
     }
 
-    /// Compares all its functions with the contract, and asks the adapter who it is. Nothing can leave.
-    pub(super) async fn describe(&self, sandbox: &Sandbox) -> Result<Description, CallError> {
-        let mut described = None;
-        let passage = Passage::new(Operation::Validate, None, Departure::default());
-        let attempt = self
-            .run(sandbox, passage, async |instance: &Instance, store: &mut Store<State>| {
-                let adapter = RailAdapter::new(&mut *store, instance).map_err(Ended::Start)?;
-                let said =
-                    adapter.symphony_rail_adapter().call_describe(store).await.map_err(Ended::Engine)?;
-                described = Some(contract::description(said));
-                Ok(Heard::Valid)
-            })
-            .await;
-        match (attempt.heard, described) {
-            (Heard::Failed(error), _) => Err(error),
-            (_, Some(description)) => Ok(description),
-            (_, None) => Err(CallError::BadAnswer("no description".to_owned())),
-        }
-    }
-
-    async fn run(
+    /// Runs a guest from its first instruction to its last: when this returns nothing is left of it.
+    async fn guest<T>(
         &self,
         sandbox: &Sandbox,
-        passage: Passage,
-        speak: impl AsyncFnOnce(&Instance, &mut Store<State>) -> Result<Heard, Ended>,
-    ) -> Attempt {
-        let started = Instant::now();
+        log: &mut Vec<String>,
+        speak: impl AsyncFnOnce(&Instance, &mut Store<State>) -> Result<T, Ended>,
+    ) -> Result<T, CallError> {
         if self.revoked.contains(&self.digest) {
-            let heard = Heard::Failed(CallError::Revoked(self.digest));
-            return self.attempt(heard, Witness::default(), Vec::new(), started);
+            return Err(CallError::Revoked(self.digest));
         }
-        let Ok(_place) = sandbox.places.try_acquire() else {
-            return self.attempt(
-                Heard::Failed(CallError::Busy(sandbox.calls_max)),
-                Witness::default(),
-                Vec::new(),
-                started,
-            );
-        };
-        let mut store = self.store(sandbox, passage);
-        let aside = store.data().aside.clone();
-        let deadline = tokio::time::Instant::from_std(started + self.timeouts.call());
-        let spoken = timeout_at(
-            deadline,
-            aside.beside(async {
-                let instance = self.adapter.instantiate_async(&mut store).await.map_err(Ended::Start)?;
-                crash_point(CrashPoint::InstanceReady);
-                speak(&instance, &mut store).await
-            }),
-        )
+        let busy = |_| CallError::Busy(sandbox.calls_max);
+        // A rail that computes much waits for itself: others have the rest of the workers.
+        let _turn = self.computing.acquire().await.map_err(busy)?;
+        let _guest = sandbox.guests.acquire().await.map_err(busy)?;
+        let mut store = self.store(sandbox);
+        let spoken = async {
+            let instance = self.adapter.instantiate_async(&mut store).await.map_err(Ended::Start)?;
+            crash_point(CrashPoint::InstanceReady);
+            speak(&instance, &mut store).await
+        }
         .await;
-        // After a trap or a cancelled call the instance is unusable; what the host noted about it is not.
-        let State { desk, mut journal, output, .. } = store.into_data();
-        let desk = desk.lock().await;
-        let output = desk.safe(&output.text());
-        let name = |error: &wasmtime::Error| match error.downcast_ref::<PoolConcurrencyLimitError>() {
-            Some(_) => CallError::Busy(sandbox.calls_max),
-            None => name(error, &output, &desk),
-        };
-        let heard = match spoken {
-            Ok(Ok(heard)) => heard,
-            Ok(Err(Ended::Named(error))) => Heard::Failed(error),
-            Ok(Err(Ended::Engine(error))) => Heard::Failed(name(&error)),
-            Ok(Err(Ended::Start(error))) => Heard::Failed(match name(&error) {
+        let output = store.into_data().output.text();
+        let lines = output.lines().filter(|line| !line.trim().is_empty());
+        log.extend(lines.map(|line| plain(line).into_owned()));
+        spoken.map_err(|ended| match ended {
+            Ended::Named(error) => error,
+            Ended::Engine(error) => name(&error, &output, sandbox),
+            Ended::Start(error) => match name(&error, &output, sandbox) {
                 CallError::Resources(why) => CallError::Mismatch(why),
                 other => other,
-            }),
-            Err(_) => Heard::Failed(CallError::Deadline(self.timeouts.call())),
-        };
-        for line in output.lines().filter(|line| !line.trim().is_empty()) {
-            journal.write(tracing::Level::INFO, line, &[("stream".to_owned(), "output".to_owned())], &[]);
-        }
-        self.attempt(heard, desk.passage.witness(), journal.finish(), started)
+            },
+        })
     }
 
-    fn attempt(&self, heard: Heard, witness: Witness, log: Vec<Line>, started: Instant) -> Attempt {
-        Attempt { heard, witness, digest: self.digest, log, took: started.elapsed() }
-    }
-
-    fn store(&self, sandbox: &Sandbox, passage: Passage) -> Store<State> {
+    fn store(&self, sandbox: &Sandbox) -> Store<State> {
         let limits = &self.limits;
-        let mut store = Store::new(&sandbox.engine, State::new(self.inside.clone(), limits, passage));
+        let mut store = Store::new(&sandbox.engine, State::new(limits));
         store.limiter(|state| &mut state.limiter);
         store.set_hostcall_fuel(limits.hostcall_bytes());
         store.set_epoch_deadline(1);
         let cpu_ms = limits.cpu_ms;
         let mut ticks_left = u128::from(cpu_ms).div_ceil(TICK.as_millis());
-        // A tick that finds the guest running costs it one; time in which it waits is free. Yielding keeps the executor live.
+        // A tick that finds the guest running costs it one. Yielding keeps the executor live.
         store.epoch_deadline_callback(move |_| match ticks_left {
             0 => Err(Excess(CallError::Cpu(cpu_ms)).into()),
             _ => {
@@ -229,8 +308,331 @@ impl Loaded {
     }
 }
 
-/// The name of what ended a call, whose guest left some output.
-fn name(error: &wasmtime::Error, output: &str, desk: &Desk) -> CallError {
+/// The error is how the call ended, too: it is the shorter way out.
+type Ran = Result<Heard, Heard>;
+
+impl Call<'_> {
+    async fn run(&mut self, task: Task) -> Ran {
+        if self.loaded.revoked.contains(&self.loaded.digest) {
+            return Err(Heard::Failed(CallError::Revoked(self.loaded.digest)));
+        }
+        match task {
+            Task::Query => self.ask().await,
+            Task::Disburse | Task::Validate => self.pay(task).await,
+        }
+    }
+
+    async fn ask(&mut self) -> Ran {
+        let form = self.loaded.form.clone();
+        let Some(step) = form.question(&self.captured) else {
+            return Err(Heard::Unanswered(
+                "the rail cannot be asked: nothing was captured to ask it by".to_owned(),
+            ));
+        };
+        let values = self.query_values(step).await?;
+        let reply = self.exchange(step, &values).await?;
+        Ok(Heard::Reading(Box::new(self.read(step, Operation::QueryStatus, &reply).await)))
+    }
+
+    /// The requests of the payment's way, in order. What one brings for the next is kept before that leaves.
+    async fn pay(&mut self, task: Task) -> Ran {
+        let form = self.loaded.form.clone();
+        let violations = form.check(&self.payment);
+        if !violations.is_empty() {
+            return Err(Heard::Invalid(violations));
+        }
+        let Some(values) = self.disburse_values(task).await? else { return Ok(Heard::Valid) };
+        let way = form.way(&self.payment).map_err(|violation| Heard::Invalid(vec![violation]))?;
+        for step in way {
+            let is_known = step.captures().all(|name| self.captured.contains_key(name));
+            if step.class == StepClass::Prepare && !step.again && is_known && step.captures().next().is_some()
+            {
+                continue;
+            }
+            let reply = self.exchange(step, &values).await?;
+            let reading = self.read(step, Operation::Disburse, &reply).await;
+            if step.class == StepClass::Money {
+                return Ok(Heard::Reading(Box::new(reading)));
+            }
+            if let Some(why) = form.unprepared(step, reply.status, &reading) {
+                return Err(Heard::Unprepared { reading: Box::new(reading), status: reply.status, why });
+            }
+            let brought = std::mem::take(&mut self.fresh);
+            if !brought.is_empty() && !self.keeper.keep(&brought).await {
+                return Err(Heard::Unanswered(format!("what {} brought could not be kept", step.name)));
+            }
+        }
+        Err(Heard::Unanswered("no step pays".to_owned()))
+    }
+
+    /// None: the payment was only to be validated.
+    async fn disburse_values(&mut self, task: Task) -> Result<Option<Vec<(String, String)>>, Heard> {
+        let told = contract::payment(&self.loaded.form, &self.payment);
+        let functions = &self.loaded.functions;
+        let said = self
+            .loaded
+            .guest(self.sandbox, &mut self.log, async |instance: &Instance, store: &mut Store<State>| {
+                let valid: Result<(), Vec<wire::Violation>> =
+                    contract::call(&functions.validate, instance, store, (&told,))
+                        .await
+                        .map_err(Ended::Engine)?;
+                if let Err(found) = valid {
+                    return Ok(Err(Heard::Invalid(contract::violations(found)?)));
+                }
+                if task == Task::Validate {
+                    return Ok(Ok(None));
+                }
+                let values: Result<Vec<(String, String)>, String> =
+                    contract::call(&functions.disburse, instance, store, (&told,))
+                        .await
+                        .map_err(Ended::Engine)?;
+                Ok(match values {
+                    Ok(values) => Ok(Some(contract::values(values)?)),
+                    Err(why) => Err(Heard::Refused(contract::prose(why))),
+                })
+            })
+            .await;
+        said.map_err(Heard::Failed)?
+    }
+
+    /// Where the request has no variable there is nothing to ask the adapter for.
+    async fn query_values(&mut self, step: &Step) -> Result<Vec<(String, String)>, Heard> {
+        let form = &self.loaded.form;
+        if !form.is_mock && !step.request.as_ref().is_some_and(|request| request.has_variables()) {
+            return Ok(Vec::new());
+        }
+        let told = contract::payment(form, &self.payment);
+        let functions = &self.loaded.functions;
+        let said: Result<Vec<(String, String)>, String> = self
+            .loaded
+            .guest(self.sandbox, &mut self.log, async |instance: &Instance, store: &mut Store<State>| {
+                contract::call(&functions.query_status, instance, store, (&told,))
+                    .await
+                    .map_err(Ended::Engine)
+            })
+            .await
+            .map_err(Heard::Failed)?;
+        match said {
+            Ok(values) => contract::values(values).map_err(Heard::Failed),
+            Err(why) => Err(Heard::Unanswered(contract::prose(why))),
+        }
+    }
+
+    /// Fills in the form and sends it.
+    async fn exchange(&mut self, step: &Step, values: &[(String, String)]) -> Result<Reply, Heard> {
+        let form = self.loaded.form.clone();
+        if form.is_mock {
+            form.check_variables(values).map_err(|refusal| self.refused(refusal))?;
+            self.begin_record(step, Vec::new());
+            let reply = mock::play(&mut self.passage, step, values, &self.payment)
+                .await
+                .map_err(Heard::Unanswered)?;
+            self.heard(&reply);
+            return Ok(reply);
+        }
+        let mut held = BTreeMap::new();
+        for name in form.tokens_of(step) {
+            let token = self.token(name).await?;
+            held.insert(name.to_owned(), token);
+        }
+        self.veils.extend(held.values().map(|held| held.token.veil.clone()));
+        let tokens = held.iter().map(|(name, held)| (name.clone(), held.token.value.clone())).collect();
+        let now = Utc::now();
+        let written = self.fill(step, values, &tokens, now)?;
+        let shown = self.shown(step, values, now);
+        self.begin_record(step, shown);
+        let is_fresh = held.values().map(|held| held.is_fresh).reduce(|all, one| all && one);
+        let reply = self.loaded.gate.send(&mut self.passage, step.class, written, is_fresh).await;
+        let reply = reply.map_err(|why| Heard::Unanswered(self.safe(&why)))?;
+        if matches!(reply.status, 401 | 403) {
+            for (name, held) in &held {
+                self.loaded.tokens.reject(name, held.token.generation);
+            }
+        }
+        self.heard(&reply);
+        Ok(reply)
+    }
+
+    /// Before a request leaves: what may be seen of it.
+    fn begin_record(&mut self, step: &Step, shown: Vec<u8>) {
+        self.request_digest = (!shown.is_empty()).then(|| Digest::of(&shown));
+        self.reply_digest = None;
+        if self.loaded.is_recorded {
+            self.recorded.push(Recorded { step: step.name.clone(), request: shown, reply: None });
+        }
+    }
+
+    fn heard(&mut self, reply: &Reply) {
+        let holds_secret = self.holds_secret(reply);
+        let safe = |bytes: &[u8]| match holds_secret {
+            false => bytes.to_vec(),
+            true => self.safe(&String::from_utf8_lossy(bytes)).into_bytes(),
+        };
+        let digest = Digest::of(&safe(&reply.whole()));
+        let kept = self.loaded.is_recorded.then(|| RecordedReply {
+            status: reply.status,
+            headers: reply.headers.iter().map(|(name, value)| (name.clone(), self.safe(value))).collect(),
+            body: safe(&reply.body),
+        });
+        self.reply_digest = Some(digest);
+        if let (Some(last), Some(kept)) = (self.recorded.last_mut(), kept) {
+            last.reply = Some(kept);
+        }
+    }
+
+    fn fill(
+        &mut self,
+        step: &Step,
+        values: &[(String, String)],
+        tokens: &BTreeMap<String, SecretString>,
+        now: DateTime<Utc>,
+    ) -> Result<form::Request, Heard> {
+        let loaded = self.loaded;
+        let callback_url = loaded.form.settings().find(|(name, _)| *name == CALLBACK_URL).map(|(_, url)| url);
+        let secrets = Written { vault: &loaded.vault, tokens, callback_url };
+        let captured = &self.captured;
+        let input = Input { payment: &self.payment, values, captured, secrets: &secrets, now };
+        loaded.form.fill(step, &input).map_err(|refusal| self.refused(refusal))
+    }
+
+    /// The request with names in the place of secrets: a digest over a short secret would tell it.
+    fn shown(&self, step: &Step, values: &[(String, String)], now: DateTime<Utc>) -> Vec<u8> {
+        let input = Input { payment: &self.payment, values, captured: &self.captured, secrets: &Shown, now };
+        self.loaded.form.fill(step, &input).map(|request| request.whole()).unwrap_or_default()
+    }
+
+    fn refused(&mut self, refusal: Refusal) -> Heard {
+        match refusal {
+            Refusal::Payment(violation) => Heard::Invalid(vec![violation]),
+            Refusal::Adapter(why) => {
+                self.passage.deny(Denied::new(Rule::Variable, why.clone()));
+                Heard::Failed(CallError::BadValue(plain(&why).into_owned()))
+            }
+            Refusal::Ours(why) => Heard::Unready(why),
+        }
+    }
+
+    /// The token of this name, fetched by one call for all.
+    async fn token(&mut self, name: &str) -> Result<Held, Heard> {
+        let loaded = self.loaded;
+        let unsent = |why: String| Heard::Unanswered(format!("no token: {why}"));
+        let _errand = match loaded.tokens.ask(name).await {
+            None => return Err(unsent(format!("{name} is not in the rail's file"))),
+            Some(Asked::Ready(token)) => {
+                return Ok(Held { token, is_fresh: false });
+            }
+            Some(Asked::Fetch(errand)) => errand,
+        };
+        let step = loaded.tokens.step(name).and_then(|step| loaded.form.step(step));
+        let step = step.ok_or_else(|| unsent(format!("no step brings {name}")))?;
+        let written = self.fill(step, &[], &BTreeMap::new(), Utc::now())?;
+        let reply = loaded.gate.send(&mut self.passage, StepClass::Session, written, None).await;
+        let reply = reply.map_err(|why| unsent(self.safe(&why)))?;
+        if !(200..300).contains(&reply.status) {
+            // Without secrets first, then short: a secret across the cut would be shown but for its end.
+            let said = self.safe(&String::from_utf8_lossy(&reply.body));
+            let said: String = said.chars().take(EXCERPT_CHARS).collect();
+            return Err(unsent(format!("HTTP {}: {said}", reply.status)));
+        }
+        match loaded.tokens.take(name, &reply.body) {
+            Some(token) => Ok(Held { token, is_fresh: true }),
+            None => Err(unsent(format!("the reply of {} has none where the rail's file says", step.name))),
+        }
+    }
+
+    /// What the host reads, and what the adapter has against it.
+    async fn read(&mut self, step: &Step, operation: Operation, reply: &Reply) -> Reading {
+        let form = self.loaded.form.clone();
+        let shown = form::Reply { status: reply.status, headers: &reply.headers, body: &reply.body };
+        let mut reading = form.read(step, operation, &shown, &self.payment);
+        self.fresh = reading.captured.clone();
+        self.captured.extend(reading.captured.clone());
+        let holds_secret = self.holds_secret(reply);
+        if holds_secret {
+            for fact in &mut reading.facts {
+                fact.value = self.safe(&fact.value);
+            }
+            if let Some(code) = &mut reading.code {
+                code.value = self.safe(&code.value);
+            }
+        }
+        reading.reference = reading.reference.map(|text| plain(&self.safe(&text)).into_owned());
+        reading.why = reading.why.map(|text| self.safe(&text));
+        // Only a verdict can be braked, and a reply with a secret in it is the host's alone.
+        if reading.side() == Side::Open || holds_secret {
+            return reading;
+        }
+        self.reading = (step.class != StepClass::Prepare).then(|| reading.clone());
+        let facts = self.adapter_reads(step, operation, reply).await;
+        self.reading = None;
+        let reading = form.with_adapter(reading, operation, reply.status, facts.as_deref());
+        if reading.veto == Some(Veto::Opposite) {
+            let why = format!("it reads the opposite of {:?} in a reply to {}", reading.side(), step.name);
+            self.passage.deny(Denied::new(Rule::Reading, why));
+        }
+        reading
+    }
+
+    /// Facts by name; none where the adapter cannot read the reply or fails at it.
+    async fn adapter_reads(
+        &mut self,
+        step: &Step,
+        operation: Operation,
+        reply: &Reply,
+    ) -> Option<Vec<(String, String)>> {
+        let functions = &self.loaded.functions;
+        let told =
+            wire::Reply { status: reply.status, headers: reply.headers.clone(), body: reply.body.to_vec() };
+        let operation = contract::operation(operation);
+        let read: Result<Result<Vec<(String, String)>, String>, CallError> = self
+            .loaded
+            .guest(self.sandbox, &mut self.log, async |instance: &Instance, store: &mut Store<State>| {
+                contract::call(&functions.read, instance, store, (operation, step.name.as_str(), &told))
+                    .await
+                    .map_err(Ended::Engine)
+            })
+            .await;
+        contract::values(read.ok()?.ok()?).ok()
+    }
+
+    fn holds_secret(&self, reply: &Reply) -> bool {
+        self.veiled(|veils| {
+            holds_secret(&reply.body, veils)
+                || reply.headers.iter().any(|(_, value)| holds_secret(value.as_bytes(), veils))
+        })
+    }
+
+    /// A text of the rail with nothing in it that must not be seen.
+    fn safe(&self, text: &str) -> String {
+        self.veiled(|veils| scrub_text(text, veils))
+    }
+
+    fn veiled<T>(&self, with: impl FnOnce(&[&Veil]) -> T) -> T {
+        let tokens = self.loaded.tokens.veils();
+        let veils: Vec<&Veil> = std::iter::once(self.loaded.vault.veil())
+            .chain(tokens.iter().chain(&self.veils).map(AsRef::as_ref))
+            .collect();
+        with(&veils)
+    }
+}
+
+/// A token that a request carries.
+struct Held {
+    token: Token,
+    /// This call fetched it.
+    is_fresh: bool,
+}
+
+/// The setting that says where the rail may send news to.
+const CALLBACK_URL: &str = "callback_url";
+/// What is shown of a reply that brought no token.
+const EXCERPT_CHARS: usize = 300;
+
+/// The name of what ended a guest that left some output.
+fn name(error: &wasmtime::Error, output: &str, sandbox: &Sandbox) -> CallError {
+    if error.downcast_ref::<PoolConcurrencyLimitError>().is_some() {
+        return CallError::Busy(sandbox.calls_max);
+    }
     if let Some(Excess(named)) = error.downcast_ref() {
         return named.clone();
     }
@@ -247,7 +649,7 @@ fn name(error: &wasmtime::Error, output: &str, desk: &Desk) -> CallError {
                 .unwrap_or_default();
             CallError::Trap(format!("{trap}: {}", plain(last)).trim_end_matches(": ").to_owned())
         }
-        None => CallError::Resources(plain(&desk.safe(&error.root_cause().to_string())).into_owned()),
+        None => CallError::Resources(plain(&error.root_cause().to_string()).into_owned()),
     }
 }
 

@@ -1,20 +1,24 @@
 //! A rail's file: `config/rails/<rail>.toml`. Unknown keys and impossible pairs are refused with the key and what was
 //! expected there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use form::codes::CodeTable;
+use form::field::FieldFile;
+use form::file::{AmountFile, Computed, DestinationFile, OperationFile, PayloadFile, StepFile, VariableFile};
+use form::{Form, FormFile};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
 use super::artifact::Digest;
-use super::codes::CodeTable;
 use super::egress::address::Reach;
-use super::egress::rules::{Endpoint, EndpointFile};
 use super::error::LoadError;
 use super::file;
 use super::limits::{Limits, Timeouts};
+use super::mock;
 use super::pace::Pace;
 
 /// Whether money can move over the rail at all.
@@ -55,7 +59,7 @@ pub struct RailFile {
     pub idempotent: bool,
     /// Each payment is marked before its first byte leaves; required where the rail is not idempotent.
     pub hand_over_marks: bool,
-    /// False: this rail cannot be asked what became of a payment, whatever its adapter can.
+    /// Of a mock: false where it cannot be asked what became of a payment. A live rail has no `[query-status]` then.
     #[serde(default = "yes")]
     pub status_query: bool,
     /// A payment that is open for longer needs a look.
@@ -77,14 +81,67 @@ pub struct RailFile {
     pub tokens: BTreeMap<String, TokenRule>,
     #[serde(default)]
     pub network: Network,
+    /// Where the rail is: what `{base}` stands for in its requests.
+    pub base: Option<String>,
+    /// Of the rail's day and time, for `{date}` and `{time}`.
+    pub utc_offset: Option<String>,
+    /// What it pays in.
     #[serde(default)]
-    pub endpoints: Vec<EndpointFile>,
+    pub currencies: Vec<String>,
+    #[serde(default)]
+    pub amount: AmountFile,
+    #[serde(default)]
+    pub destination: DestinationFile,
+    pub narrative: Option<FieldFile>,
+    #[serde(default)]
+    pub payload: BTreeMap<String, PayloadFile>,
+    #[serde(default)]
+    pub variables: BTreeMap<String, VariableFile>,
+    #[serde(default)]
+    pub tables: BTreeMap<String, BTreeMap<String, String>>,
+    #[serde(default)]
+    pub computed: BTreeMap<String, Computed>,
+    #[serde(default)]
+    pub steps: BTreeMap<String, StepFile>,
+    #[serde(default)]
+    pub disburse: OperationFile,
+    /// Without steps: this rail cannot be asked what became of a payment.
+    #[serde(default, rename = "query-status")]
+    pub query_status: OperationFile,
     #[serde(default)]
     pub codes: CodeTable,
 }
 
 fn yes() -> bool {
     true
+}
+
+impl RailFile {
+    fn form(&self) -> Result<Form, String> {
+        let mut file = FormFile {
+            is_mock: self.kind == Kind::Mock,
+            base: self.base.clone(),
+            utc_offset: self.utc_offset.clone(),
+            currencies: self.currencies.clone(),
+            amount: self.amount.clone(),
+            destination: self.destination.clone(),
+            narrative: self.narrative.clone(),
+            payload: self.payload.clone(),
+            settings: self.settings.clone(),
+            variables: self.variables.clone(),
+            tables: self.tables.clone(),
+            computed: self.computed.clone(),
+            steps: self.steps.clone(),
+            disburse: self.disburse.clone(),
+            query_status: self.query_status.clone(),
+            codes: self.codes.clone(),
+            secrets: self.secrets.keys().cloned().collect(),
+            keys: self.keys.keys().cloned().collect(),
+            tokens: self.tokens.iter().map(|(name, rule)| (name.clone(), rule.step.clone())).collect(),
+        };
+        mock::complete(&mut file, self.status_query)?;
+        Form::load(&file)
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -99,9 +156,17 @@ pub struct SignatureFile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rate {
-    /// For all hosts together.
+    /// Requests, for all hosts together; those that bring tokens do not count.
     pub per_second: i32,
     pub burst: i32,
+}
+
+impl Rate {
+    /// How many payments it is where each takes so many requests.
+    fn of_payments(self, requests: usize) -> Self {
+        let requests = i32::try_from(requests.max(1)).unwrap_or(i32::MAX);
+        Self { per_second: (self.per_second / requests).max(1), burst: (self.burst / requests).max(1) }
+    }
 }
 
 /// Where a value comes from that does not stand in the file.
@@ -163,8 +228,8 @@ pub(super) enum Secrecy {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenRule {
-    /// The name of a session endpoint.
-    pub endpoint: String,
+    /// The name of a step of class session.
+    pub step: String,
     /// A JSON pointer into its reply.
     pub value: String,
     /// A JSON pointer to the seconds that the token lives, as a number or a text.
@@ -206,7 +271,7 @@ pub struct Definition {
     /// Of the file's text.
     pub digest: Digest,
     pub file: RailFile,
-    pub endpoints: Vec<Endpoint>,
+    pub form: Arc<Form>,
 }
 
 const NAME_CHARS_MAX: usize = 64;
@@ -234,9 +299,9 @@ impl Definition {
                 |line| format!("line {line}: {}", error.message()),
             )
         })?;
-        let endpoints = file.endpoints.iter().map(Endpoint::read).collect::<Result<Vec<_>, _>>()?;
+        let form = Arc::new(file.form()?);
         let (name, folder, digest) = (name.to_owned(), folder.to_owned(), Digest::of(text.as_bytes()));
-        let definition = Self { name, folder, digest, file, endpoints };
+        let definition = Self { name, folder, digest, file, form };
         match definition.problem() {
             Some(problem) => Err(problem),
             None => Ok(definition),
@@ -259,9 +324,8 @@ impl Definition {
             .or_else(|| file.timeouts.problem())
             .or_else(|| file.pace.problem(file.timeouts.call(), file.idempotent))
             .or_else(|| self.component_problem())
-            .or_else(|| self.endpoint_problem())
-            .or_else(|| self.token_problem())
-            .or_else(|| file.codes.problem())
+            .or_else(|| self.network_problem())
+            .or_else(|| self.name_problem())
     }
 
     fn component_problem(&self) -> Option<String> {
@@ -286,54 +350,35 @@ impl Definition {
         }
     }
 
-    fn endpoint_problem(&self) -> Option<String> {
-        if self.file.kind == Kind::Mock && !self.endpoints.is_empty() {
-            return Some(
-                "kind is mock and there are endpoints, expected none: a mock has no network".to_owned(),
-            );
-        }
-        let mut names = BTreeSet::new();
-        for endpoint in &self.endpoints {
-            if !names.insert(&endpoint.name) {
-                return Some(format!("two endpoints are called {}", endpoint.name));
-            }
-            if endpoint.target.scheme == "http" && self.file.network.reach != Reach::Loopback {
-                return Some(format!(
-                    "endpoint {} is not https, expected network.reach = \"loopback\" for that",
-                    endpoint.name
-                ));
-            }
-            for place in &endpoint.secrets {
-                for name in &place.of {
-                    if !self.file.secrets.contains_key(name) && !self.file.tokens.contains_key(name) {
-                        return Some(format!(
-                            "endpoint {} places {name}, which is no secret and no token",
-                            endpoint.name
-                        ));
-                    }
-                }
-            }
-        }
-        self.file
-            .secrets
-            .keys()
-            .find(|name| self.file.tokens.contains_key(*name))
-            .map(|name| format!("{name} is the name of a secret and of a token, expected one of them"))
+    fn network_problem(&self) -> Option<String> {
+        let plain =
+            self.form.steps().filter_map(|step| step.request.as_ref()).any(|r| r.target.scheme == "http");
+        (plain && self.file.network.reach != Reach::Loopback)
+            .then(|| "base is not https, expected network.reach = \"loopback\" for that".to_owned())
     }
 
-    fn token_problem(&self) -> Option<String> {
-        self.file.tokens.iter().find_map(|(name, rule)| {
-            let session = |endpoint: &&Endpoint| endpoint.name == rule.endpoint && endpoint.is_session();
-            match self.endpoints.iter().find(session) {
-                None => {
-                    Some(format!("tokens.{name}.endpoint is {}, expected a session endpoint", rule.endpoint))
-                }
-                Some(_) if !rule.value.starts_with('/') || !rule.lifetime.starts_with('/') => Some(format!(
-                    "tokens.{name}: value and lifetime are JSON pointers, expected them to begin with /"
-                )),
-                Some(_) => None,
-            }
+    fn name_problem(&self) -> Option<String> {
+        let file = &self.file;
+        let twice = file.secrets.keys().find(|name| file.tokens.contains_key(*name));
+        if let Some(name) = twice {
+            return Some(format!("{name} is the name of a secret and of a token, expected one of them"));
+        }
+        file.tokens.iter().find_map(|(name, rule)| {
+            (!rule.value.starts_with('/') || !rule.lifetime.starts_with('/')).then(|| {
+                format!("tokens.{name}: value and lifetime are JSON pointers, expected them to begin with /")
+            })
         })
+    }
+
+    /// How many payments and questions it takes, for all hosts together.
+    pub fn rate(&self) -> Option<Rate> {
+        self.file.rate.map(|rate| rate.of_payments(self.form.requests_max()))
+    }
+
+    /// Under which forms of its key the rail knows a payment; none of a mock.
+    pub fn key_forms(&self) -> Option<String> {
+        let forms: Vec<String> = self.form.key_forms().iter().map(ToString::to_string).collect();
+        (!forms.is_empty()).then(|| forms.join(", "))
     }
 
     /// The same rail with another component, by its path and digest.

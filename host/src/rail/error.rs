@@ -46,8 +46,12 @@ pub enum LoadError {
     Revoked(Digest),
     #[error("describe failed: {0}")]
     Describe(CallError),
-    #[error("asks for {kind} {name} ({purpose}), which the rail's file does not give")]
+    #[error("asks for {kind} {name} ({purpose}), which the rail's file does not have")]
     Unmet { kind: &'static str, name: String, purpose: String },
+    #[error("fills in no variable {name} ({purpose}), which the rail's file leaves to it")]
+    Unfilled { name: String, purpose: String },
+    #[error("does not pay in {0}, which the rail's file has in currencies")]
+    Currency(String),
     #[error("the folder for compiled code: {0}")]
     Cache(String),
     #[error("{0}")]
@@ -67,6 +71,7 @@ impl CallError {
             Self::Trap(_) => "trap",
             Self::Mismatch(_) => "mismatch",
             Self::BadAnswer(_) => "bad-answer",
+            Self::BadValue(_) => "bad-value",
             Self::Busy(_) => "busy",
             Self::Revoked(_) => "revoked",
         }
@@ -94,6 +99,8 @@ pub enum CallError {
     Mismatch(String),
     #[error("gave an answer that it may not give: {0}")]
     BadAnswer(String),
+    #[error("gave a value that it may not give: {0}")]
+    BadValue(String),
     #[error("all {0} places for calls are taken")]
     Busy(usize),
     #[error("component {0} is revoked")]

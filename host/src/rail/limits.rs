@@ -11,29 +11,19 @@ use serde::Deserialize;
 pub struct Limits {
     /// Linear memory. A Rust adapter that parses JSON stays below 2.
     pub memory_mib: u32,
-    /// Time on the processor, counted in ticks while the guest runs, not while it waits.
+    /// Time on the processor, counted in ticks while the guest runs.
     pub cpu_ms: u32,
-    /// Requests in one call: a token, a payment and a few questions.
-    pub exchanges: u32,
     pub request_kib: u32,
     pub response_kib: u32,
     /// Headers of one message.
     pub header_kib: u32,
-    /// What one call may log, standard output and error included.
+    /// What one call may write to its standard output and error.
     pub log_kib: u32,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            memory_mib: 64,
-            cpu_ms: 200,
-            exchanges: 6,
-            request_kib: 128,
-            response_kib: 512,
-            header_kib: 16,
-            log_kib: 16,
-        }
+        Self { memory_mib: 64, cpu_ms: 200, request_kib: 128, response_kib: 512, header_kib: 16, log_kib: 16 }
     }
 }
 
@@ -41,7 +31,7 @@ impl Default for Limits {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timeouts {
-    /// One call from instantiation to answer.
+    /// One call from the first instance to the last reading.
     pub call_ms: u32,
     /// Name, TCP and TLS.
     pub connect_ms: u32,
@@ -72,10 +62,9 @@ pub(super) const RANDOM_BYTES_MAX: u64 = 4096;
 
 impl Limits {
     pub(super) fn problem(&self) -> Option<String> {
-        let bounds: [(&str, u32, RangeInclusive<u32>); 7] = [
+        let bounds: [(&str, u32, RangeInclusive<u32>); 6] = [
             ("memory_mib", self.memory_mib, 1..=MEMORY_MIB_MAX),
             ("cpu_ms", self.cpu_ms, 10..=60_000),
-            ("exchanges", self.exchanges, 0..=64),
             ("request_kib", self.request_kib, 1..=16_384),
             ("response_kib", self.response_kib, 1..=16_384),
             ("header_kib", self.header_kib, 1..=256),
@@ -88,9 +77,9 @@ impl Limits {
         self.memory_mib as usize * 1024 * 1024
     }
 
-    /// What a guest may hand to the host in one call of a host function: the largest message, and room for the rest.
+    /// What a guest may hand to the host at a time: its values and facts, and what it writes.
     pub(super) fn hostcall_bytes(&self) -> usize {
-        (self.request_kib.max(self.log_kib) + self.header_kib + 64) as usize * 1024
+        (self.log_kib + 192) as usize * 1024
     }
 }
 

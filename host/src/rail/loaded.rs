@@ -4,30 +4,28 @@ use std::path::Path;
 use std::sync::Arc;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use form::Form;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 use wasmtime::component::InstancePre;
 
-use super::artifact::{self, Digest, Outline};
+use super::artifact::{self, Digest, Outline, Pair};
 use super::call::{Description, Need};
-use super::codes::CodeTable;
 use super::contract::{Functions, RailAdapterPre};
 use super::definition::{BUILTIN, Definition, Kind, Rate};
-use super::desk::Inside;
 use super::egress::dial::Dialer;
 use super::egress::wire::Wire;
 use super::egress::{Carrier, Gate, Script, tls};
 use super::error::{CallError, LoadError};
 use super::file;
-use super::host::State;
+use super::guest::State;
 use super::limits::{Limits, Timeouts};
 use super::pace::Pace;
 use super::revoked::Revoked;
 use super::sandbox::Sandbox;
 use super::tokens::Tokens;
 use super::vault::Vault;
-
-/// The name of the key that makes callback addresses.
-const CALLBACK_KEY: &str = "callback";
 
 /// An adapter, ready to be called, with everything that its rail's file says.
 pub struct Loaded {
@@ -39,16 +37,23 @@ pub struct Loaded {
     pub limits: Limits,
     pub timeouts: Timeouts,
     pub pace: Pace,
-    /// For all hosts together.
+    /// Payments and questions, for all hosts together.
     pub rate: Option<Rate>,
-    pub codes: CodeTable,
+    pub form: Arc<Form>,
     pub idempotent: bool,
     pub hand_over_marks: bool,
+    key_forms: Option<String>,
+    /// Attempts come with their exchanges.
+    pub(super) is_recorded: bool,
     /// Nothing had to be compiled.
     pub was_warm: bool,
     certificates: Vec<(String, i64)>,
     pub(super) revoked: Arc<Revoked>,
-    pub(super) inside: Arc<Inside>,
+    pub(super) gate: Gate,
+    pub(super) vault: Vault,
+    pub(super) tokens: Tokens,
+    /// Guests of this rail that may compute at a time: half of the workers, so that the others are never all taken.
+    pub(super) computing: Semaphore,
     pub(super) adapter: InstancePre<State>,
     pub(super) functions: Functions,
 }
@@ -70,11 +75,19 @@ impl Loaded {
             resolver: sandbox.resolver.clone(),
         };
         let wire = Wire::new(dialer, file.timeouts.clone());
+        let tokens = Tokens::new(&file.tokens);
         let mut loaded =
-            Self::assemble(sandbox, definition, Carrier::Wire(wire), Vault::open(definition)?).await?;
+            Self::assemble(sandbox, definition, Carrier::Wire(wire), Vault::open(definition)?, tokens)
+                .await?;
         loaded.certificates = tls.certificates;
         loaded.check_needs()?;
         Ok(loaded)
+    }
+
+    /// The same, with every exchange kept in its attempt.
+    #[must_use]
+    pub fn recorded(self) -> Self {
+        Self { is_recorded: true, ..self }
     }
 
     /// Each call is refused from the moment at which its digest is in this list.
@@ -83,18 +96,18 @@ impl Loaded {
     }
 
     /// What the database has to know of the rail, too.
-    pub(super) fn promises(&self) -> (bool, bool, Option<Rate>) {
-        (self.idempotent, self.hand_over_marks, self.rate)
+    pub(super) fn promises(&self) -> (bool, bool, Option<Rate>, &Option<String>) {
+        (self.idempotent, self.hand_over_marks, self.rate, &self.key_forms)
     }
 
-    /// The same without a network: a script answers, and secrets and keys are made up.
+    /// The same without a network: a script answers, and secrets, keys and tokens are made up.
     pub async fn offline(
         sandbox: &Sandbox,
         definition: &Definition,
         script: Arc<dyn Script>,
     ) -> Result<Self, LoadError> {
-        let loaded =
-            Self::assemble(sandbox, definition, Carrier::Script(script), Vault::made_up(definition)?).await?;
+        let (vault, tokens) = (Vault::made_up(definition)?, Tokens::made_up(&definition.file.tokens));
+        let loaded = Self::assemble(sandbox, definition, Carrier::Script(script), vault, tokens).await?;
         loaded.check_needs()?;
         Ok(loaded)
     }
@@ -105,8 +118,8 @@ impl Loaded {
         definition: &Definition,
         script: Arc<dyn Script>,
     ) -> Result<Description, LoadError> {
-        let vault = Vault::made_up(definition)?;
-        Ok(Self::assemble(sandbox, definition, Carrier::Script(script), vault).await?.description)
+        let (vault, tokens) = (Vault::made_up(definition)?, Tokens::made_up(&definition.file.tokens));
+        Ok(Self::assemble(sandbox, definition, Carrier::Script(script), vault, tokens).await?.description)
     }
 
     /// From bytes to an adapter that has described itself. Any step that fails leaves nothing behind.
@@ -115,6 +128,7 @@ impl Loaded {
         definition: &Definition,
         carrier: Carrier,
         vault: Vault,
+        tokens: Tokens,
     ) -> Result<Self, LoadError> {
         let bytes = component_bytes(definition)?;
         let digest = Digest::of(&bytes);
@@ -131,12 +145,6 @@ impl Loaded {
             .ok_or_else(|| LoadError::Mismatch("it lacks a function of the contract".to_owned()))?;
 
         let file = &definition.file;
-        let inside = Inside {
-            settings: file.settings.clone(),
-            gate: Gate { endpoints: definition.endpoints.clone(), carrier, limits: file.limits.clone() },
-            vault,
-            tokens: Tokens::new(&file.tokens),
-        };
         let mut loaded = Self {
             digest,
             file_digest: definition.digest,
@@ -145,14 +153,19 @@ impl Loaded {
             limits: file.limits.clone(),
             timeouts: file.timeouts.clone(),
             pace: file.pace.clone(),
-            rate: file.rate,
-            codes: file.codes.clone(),
+            rate: definition.rate(),
+            key_forms: definition.key_forms(),
+            is_recorded: false,
+            form: definition.form.clone(),
             idempotent: file.idempotent,
             hand_over_marks: file.hand_over_marks,
             was_warm: found == super::cache::Found::Warm,
             certificates: Vec::new(),
             revoked: Arc::default(),
-            inside: Arc::new(inside),
+            gate: Gate { carrier, limits: file.limits.clone() },
+            vault,
+            tokens,
+            computing: Semaphore::new((Handle::current().metrics().num_workers() / 2).max(1)),
             adapter,
             functions,
         };
@@ -160,7 +173,6 @@ impl Loaded {
             CallError::Mismatch(why) => LoadError::Mismatch(why),
             other => LoadError::Describe(other),
         })?;
-        loaded.description.can_query &= definition.file.status_query;
         Ok(loaded)
     }
 
@@ -170,23 +182,18 @@ impl Loaded {
         &self.certificates
     }
 
-    /// As if no call had been before.
-    pub(crate) fn forget_sessions(&self) {
-        self.inside.tokens.forget();
-    }
-
-    /// Whether a callback about a payment comes from where the adapter had it sent to: the proof is an HMAC of the outbox id under
+    /// Whether a callback about a payment comes from where the rail was told to send it: the proof is an HMAC of the outbox id under
     /// the key `callback`.
     pub fn vouches(&self, outbox_id: Uuid, proof: &str) -> bool {
-        let expected = self.inside.vault.hmac(CALLBACK_KEY, outbox_id.to_string().as_bytes());
-        match (expected, hex::decode(proof)) {
-            (Ok(expected), Ok(proof)) => verify_slices_are_equal(&expected, &proof).is_ok(),
+        match (self.vault.callback_proof(outbox_id), hex::decode(proof)) {
+            (Some(expected), Ok(proof)) => verify_slices_are_equal(&expected, &proof).is_ok(),
             _ => false,
         }
     }
 
-    /// What the adapter cannot do without must be in the rail's file.
+    /// What the adapter cannot do without must be in the rail's file, and what the file leaves to it the adapter must know.
     fn check_needs(&self) -> Result<(), LoadError> {
+        let (described, form) = (&self.description, &self.form);
         let unmet = |kind: &'static str, needs: &[Need], given: &dyn Fn(&str) -> bool| match needs
             .iter()
             .find(|need| need.required && !given(&need.name))
@@ -196,11 +203,19 @@ impl Loaded {
             }
             None => Ok(()),
         };
-        let (described, inside) = (&self.description, &self.inside);
-        unmet("setting", &described.settings, &|name| inside.settings.contains_key(name))?;
-        unmet("secret", &described.secrets, &|name| inside.vault.secret(name).is_some())?;
-        unmet("key", &described.keys, &|name| inside.vault.key_names().any(|key| key == name))?;
-        unmet("token", &described.tokens, &|name| inside.tokens.names().any(|token| token == name))
+        unmet("setting", &described.settings, &|name| form.settings().any(|(given, _)| given == name))?;
+        unmet("variable", &described.variables, &|name| form.variables().any(|(given, ..)| given == name))?;
+        let unknown = form.variables().find(|(name, _, optional)| {
+            !optional && described.variables.iter().all(|variable| variable.name != *name)
+        });
+        if let Some((name, purpose, _)) = unknown {
+            return Err(LoadError::Unfilled { name: name.to_owned(), purpose: purpose.to_owned() });
+        }
+        let strange = |code: &&String| !form.currencies.is_empty() && !described.currencies.contains(code);
+        match form.currencies.iter().find(|code| !described.currencies.is_empty() && strange(code)) {
+            Some(code) => Err(LoadError::Currency(code.clone())),
+            None => Ok(()),
+        }
     }
 }
 
@@ -210,11 +225,9 @@ impl Description {
             name: String::new(),
             version: String::new(),
             currencies: Vec::new(),
-            can_query: false,
             settings: Vec::new(),
-            secrets: Vec::new(),
-            keys: Vec::new(),
-            tokens: Vec::new(),
+            variables: Vec::new(),
+            facts: Vec::new(),
         }
     }
 }
@@ -251,8 +264,9 @@ fn check_pins(definition: &Definition, digest: &Digest) -> Result<(), LoadError>
     let text = file::read_text(&path).map_err(|error| LoadError::Unreadable { path: path.clone(), error })?;
     let trusted: Vec<[u8; 32]> =
         signature.trusted.iter().filter_map(|key| hex::decode(key).ok()?.try_into().ok()).collect();
+    let pair = Pair { component: *digest, file: definition.digest };
     match hex::decode(text.trim()) {
-        Ok(bytes) if artifact::is_signed(digest, &bytes, &trusted) => Ok(()),
+        Ok(bytes) if artifact::is_signed(&pair, &bytes, &trusted) => Ok(()),
         _ => Err(LoadError::WrongSignature { path }),
     }
 }

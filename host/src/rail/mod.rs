@@ -1,4 +1,4 @@
-//! Rails: third parties' adapters, each in a sandbox that it cannot leave. Knows nothing of databases.
+//! Rails: their forms, filled in and sent by the host, with third parties' adapters in a sandbox. Knows nothing of databases.
 //!
 //! In the order in which an adapter meets them:
 //!
@@ -7,28 +7,25 @@
 //! - [`sandbox`]: the engine and what it is told · [`compile`]: a process that compiles · [`cache`]: compiled code on disk
 //! - [`loaded`]: an adapter that can be called · [`registry`]: all of them, and hot swap · [`watch`]: on a changed file
 //! - [`event`]: what is told of a load · [`revoked`]: components that may not speak any more
-//! - [`call`]: one attempt in a fresh instance · [`contract`]: the WIT types, and what they are here
-//! - [`host`]: what its imports do · [`desk`]: what a call has in hand · [`aside`]: work that a guest waits for
-//! - [`codes`]: what a rail's codes mean · [`pace`]: how often it is sent to and asked
-//! - [`egress`]: the gate that every request passes · [`vault`]: secrets · [`tokens`]: access tokens · [`journal`]: log lines
+//! - [`call`]: one payment through its form · [`contract`]: the WIT types, and what they are here · [`guest`]: what an adapter finds
+//!   around it · [`mock`]: a rail without a network
+//! - [`egress`]: what leaves and what comes back · [`vault`]: secrets · [`tokens`]: access tokens · [`pace`]: how often a rail is sent
+//!   to and asked
 
 pub mod artifact;
-mod aside;
 mod cache;
 mod call;
-pub mod codes;
 pub mod compile;
 mod contract;
 pub mod definition;
-mod desk;
 pub mod egress;
 mod error;
 mod event;
 mod file;
-mod host;
-mod journal;
+mod guest;
 mod limits;
 mod loaded;
+mod mock;
 pub mod pace;
 mod production;
 mod registry;
@@ -38,12 +35,11 @@ mod tokens;
 mod vault;
 mod watch;
 
-pub use call::{Answer, Attempt, Code, Description, Heard, Need, Task};
+pub use call::{Attempt, Captures, Description, Heard, Keeper, Need, Recorded, RecordedReply, Task};
 pub use compile::CompileLimits;
 pub use egress::{Denied, Exchange, Left, Rule, Script, Scripted, Witness};
 pub use error::{CallError, LoadError};
 pub use event::{LoadEvent, LoadOutcome};
-pub use journal::Line;
 pub use limits::{Limits, Timeouts};
 pub use loaded::Loaded;
 pub use production::Rules;

@@ -49,8 +49,15 @@ impl Definition {
                 "network.reach is loopback, where simulators are, expected public or private".to_owned(),
             );
         }
-        let plain = self.endpoints.iter().find(|endpoint| endpoint.target.scheme == "http")?;
-        Some(format!("endpoint {} is plain http, expected https", plain.name))
+        if file.signature.is_none() {
+            return Some(
+                "signature is missing, expected one over component and rail's file: railhost plugin sign"
+                    .to_owned(),
+            );
+        }
+        let requests = self.form.steps().filter_map(|step| step.request.as_ref());
+        let is_plain = requests.into_iter().any(|request| request.target.scheme == "http");
+        is_plain.then(|| "base is plain http, expected https".to_owned())
     }
 
     /// By its value: a copy under another name is as well known.

@@ -304,8 +304,7 @@ impl Rails {
         match rail {
             // The database goes by what it was told of these.
             Some(rail) if rail.current().promises() != loaded.promises() => {
-                let problem =
-                    "idempotent, hand_over_marks or rate changed, expected a start after railhost migrate";
+                let problem = "idempotent, hand_over_marks, rate or the form of the key changed, expected a start after railhost migrate";
                 Err(refused(problem.to_owned()))
             }
             Some(rail) => {

@@ -9,25 +9,28 @@ use tokio::sync::Semaphore;
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Strategy};
 use wasmtime_wasi::cli::{WasiCli, WasiCliView};
-use wasmtime_wasi::p2::bindings::{cli, random};
+use wasmtime_wasi::p2::bindings::{cli, clocks, random};
 use wasmtime_wasi::random::WasiRandom;
 
 use super::cache::Cache;
 use super::compile::{CompileLimits, Compiler};
-use super::contract::imported;
 use super::definition::Profile;
 use super::egress::{Resolve, Resolver};
 use super::error::LoadError;
-use super::host::State;
+use super::guest::State;
 use super::limits::{INSTANCES_MAX, MEMORIES_MAX, MEMORY_MIB_MAX, TABLE_ELEMENTS_MAX, TABLES_MAX};
 
-/// The unit in which processor time of guests is counted.
-pub(super) const TICK: Duration = Duration::from_millis(10);
+/// The unit in which processor time of guests is counted, and after which one that still runs lets others have their turn.
+pub(super) const TICK: Duration = Duration::from_millis(5);
 
-/// Calls at a time, where nothing else is asked for. A parked call costs about 80 KiB.
-pub const CALLS_DEFAULT: usize = 1_000;
+/// Calls at a time, where nothing else is asked for. While a rail is waited for a call is a connection and a payment: its guest is
+/// gone.
+pub const CALLS_DEFAULT: usize = 5_000;
+/// Guests that may exist at a time, for each worker of the runtime: one computes, the others were interrupted by a tick.
+const GUESTS_PER_WORKER: usize = 8;
+const GUESTS_MIN: usize = 32;
 /// What one instance takes of the kernel's limit on mappings, measured, and what the rest of the process may need.
-const MAPPINGS_PER_CALL: usize = 6;
+const MAPPINGS_PER_GUEST: usize = 6;
 const MAPPINGS_RESERVED: usize = 10_000;
 /// Linux's own default, for where it cannot be read.
 const MAPPINGS_DEFAULT: usize = 65_530;
@@ -44,8 +47,12 @@ pub struct Sandbox {
     pub(super) engine: Engine,
     strict: Linker<State>,
     inert: Linker<State>,
+    /// Open calls.
     pub(super) places: Arc<Semaphore>,
     pub(super) calls_max: usize,
+    /// Guests that exist.
+    pub(super) guests: Arc<Semaphore>,
+    guests_max: usize,
     pub(super) cache: Cache,
     pub(super) compiler: Compiler,
     pub(super) resolver: Arc<dyn Resolve>,
@@ -60,7 +67,7 @@ impl std::fmt::Debug for Sandbox {
 /// How a sandbox is set up.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Calls at a time; fewer if the kernel would not allow them.
+    /// Calls at a time.
     pub calls_max: usize,
     pub resolver: Arc<dyn Resolve>,
     pub allocation: Allocation,
@@ -90,11 +97,13 @@ impl Default for Options {
 impl Sandbox {
     /// Compiled code goes to `cache`. It is made by `compiler`, which is a `railhost` of this build.
     pub fn new(cache: &Path, compiler: &Path, options: Options) -> Result<Self, LoadError> {
-        let calls_max = options.calls_max.clamp(1, mappings_allow());
+        let workers = thread::available_parallelism().map_or(1, usize::from);
+        let guests_max = (workers * GUESTS_PER_WORKER).max(GUESTS_MIN).min(mappings_allow());
+        let calls_max = options.calls_max.max(1);
         let failed =
             |error: wasmtime::Error| LoadError::Compile(format!("the engine does not start: {error:#}"));
         let allocation = match options.allocation {
-            Allocation::Pooled => InstanceAllocationStrategy::Pooling(pool(calls_max)),
+            Allocation::Pooled => InstanceAllocationStrategy::Pooling(pool(guests_max)),
             Allocation::OnDemand => InstanceAllocationStrategy::OnDemand,
         };
         let engine = Engine::new(&config(allocation)).map_err(failed)?;
@@ -107,6 +116,8 @@ impl Sandbox {
             inert,
             places,
             calls_max,
+            guests: Arc::new(Semaphore::new(guests_max)),
+            guests_max,
             cache: Cache::open(cache)?,
             compiler: Compiler::new(compiler, options.compile, &engine),
             resolver: options.resolver,
@@ -126,6 +137,11 @@ impl Sandbox {
         self.places.available_permits()
     }
 
+    /// Guests that could start now, and how many there may be.
+    pub fn guests(&self) -> (usize, usize) {
+        (self.guests.available_permits(), self.guests_max)
+    }
+
     /// Instances, memories, tables and stacks in use: all zero when nothing runs.
     pub fn in_use(&self) -> [usize; 4] {
         self.engine.pooling_allocator_metrics().map_or([0; 4], |metrics| {
@@ -138,7 +154,7 @@ impl Sandbox {
 fn mappings_allow() -> usize {
     let limit =
         fs::read_to_string("/proc/sys/vm/max_map_count").ok().and_then(|text| text.trim().parse().ok());
-    (limit.unwrap_or(MAPPINGS_DEFAULT).saturating_sub(MAPPINGS_RESERVED) / MAPPINGS_PER_CALL).max(1)
+    (limit.unwrap_or(MAPPINGS_DEFAULT).saturating_sub(MAPPINGS_RESERVED) / MAPPINGS_PER_GUEST).max(1)
 }
 
 /// Of every engine of this build, whether it runs code or makes it.
@@ -166,9 +182,9 @@ pub(super) fn config(allocation: InstanceAllocationStrategy) -> Config {
     config
 }
 
-fn pool(calls_max: usize) -> PoolingAllocationConfig {
+fn pool(guests_max: usize) -> PoolingAllocationConfig {
     // For Rust adapters at full load, and room for the largest component besides.
-    let count = |each: usize, most: usize| u32::try_from(calls_max * each + most).unwrap_or(u32::MAX);
+    let count = |each: usize, most: usize| u32::try_from(guests_max * each + most).unwrap_or(u32::MAX);
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(count(1, 0))
         .total_core_instances(count(8, INSTANCES_MAX))
@@ -209,12 +225,9 @@ fn linker(engine: &Engine, profile: Profile) -> wasmtime::Result<Linker<State>> 
         }
         Profile::Inert => wasmtime_wasi::p2::add_to_linker_async(&mut linker)?,
     }
-    imported::types::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
-    imported::http::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
-    imported::log::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
-    imported::settings::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
-    imported::vault::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
-    imported::tokens::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
+    // In the place of the usual one: a guest waits for nothing.
+    linker.allow_shadowing(true);
+    clocks::monotonic_clock::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     Ok(linker)
 }
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use form::json::Json;
 use secrecy::SecretString;
-use serde_json::Value;
 use tokio::sync::OwnedMutexGuard;
 
 use super::definition::TokenRule;
-use super::egress::fill::Veil;
+use super::egress::veil::Veil;
 
 /// Longer values are not tokens.
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
@@ -17,7 +17,11 @@ const TOKEN_BYTES_MAX: usize = 16 * 1024;
 const LIFETIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Debug)]
-pub(super) struct Tokens(BTreeMap<String, Slot>);
+pub(super) struct Tokens {
+    slots: BTreeMap<String, Slot>,
+    /// They are good for ever, whatever a rail says: there is no session that would bring others.
+    is_made_up: bool,
+}
 
 #[derive(Debug)]
 struct Slot {
@@ -33,7 +37,7 @@ pub(super) struct Token {
     /// Tells one token from its successor.
     pub generation: u64,
     fresh_until: Instant,
-    veil: Arc<Veil>,
+    pub veil: Arc<Veil>,
 }
 
 /// The right, and the duty, to fetch a token. Dropped without one, the next call gets it.
@@ -48,16 +52,27 @@ impl Tokens {
     pub(super) fn new(rules: &BTreeMap<String, TokenRule>) -> Self {
         let slot =
             |rule: &TokenRule| Slot { rule: rule.clone(), fetching: Arc::default(), token: Mutex::default() };
-        Self(rules.iter().map(|(name, rule)| (name.clone(), slot(rule))).collect())
+        let slots = rules.iter().map(|(name, rule)| (name.clone(), slot(rule))).collect();
+        Self { slots, is_made_up: false }
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &String> {
-        self.0.keys()
+    /// For conformance tests: every token that the rail's file names, with values that exist nowhere else.
+    pub(super) fn made_up(rules: &BTreeMap<String, TokenRule>) -> Self {
+        let tokens = Self::new(rules);
+        for (name, slot) in &tokens.slots {
+            slot.hold(format!("canary-{name}-{}", uuid::Uuid::new_v4().simple()), LIFETIME_MAX);
+        }
+        Self { is_made_up: true, ..tokens }
+    }
+
+    /// The step that brings a token.
+    pub(super) fn step(&self, name: &str) -> Option<&str> {
+        self.slots.get(name).map(|slot| slot.rule.step.as_str())
     }
 
     /// The token, or the errand to fetch it; waits while another call is out for it.
     pub(super) async fn ask(&self, name: &str) -> Option<Asked> {
-        let slot = self.0.get(name)?;
+        let slot = self.slots.get(name)?;
         if let Some(token) = slot.current() {
             return Some(Asked::Ready(token));
         }
@@ -68,51 +83,31 @@ impl Tokens {
         })
     }
 
-    /// The rules of tokens that the replies of this endpoint bring.
-    pub(super) fn brought_by(&self, endpoint: &str) -> impl Iterator<Item = &String> {
-        self.0.iter().filter(move |(_, slot)| slot.rule.endpoint == endpoint).map(|(name, _)| name)
-    }
-
     /// Takes a token from a reply. None if it is not where the rail's file says, or is no token.
     pub(super) fn take(&self, name: &str, reply: &[u8]) -> Option<Token> {
-        let slot = self.0.get(name)?;
-        let reply: Value = serde_json::from_slice(reply).ok()?;
-        let value = reply
-            .pointer(&slot.rule.value)?
-            .as_str()
-            .filter(|value| !value.is_empty() && value.len() <= TOKEN_BYTES_MAX)?;
-        let seconds: u64 = match reply.pointer(&slot.rule.lifetime)? {
-            Value::Number(number) => number.to_string().parse().ok()?,
-            Value::String(text) => text.parse().ok()?,
+        let slot = self.slots.get(name)?;
+        let reply = Json::read(reply).ok()?;
+        let Some(Json::Text(value)) = reply.at(&slot.rule.value) else { return None };
+        let value = Some(value)
+            .filter(|value| !value.is_empty() && value.len() <= TOKEN_BYTES_MAX)
+            // It stands in a header.
+            .filter(|value| value.bytes().all(|byte| byte.is_ascii_graphic()))?;
+        let seconds: u64 = match reply.at(&slot.rule.lifetime)? {
+            Json::Number(digits) | Json::Text(digits) => digits.parse().ok()?,
             _ => return None,
         };
         let lifetime = Duration::from_secs(seconds).min(LIFETIME_MAX);
         // A token that lives shorter than the margin is used for half its life.
         let usable =
             lifetime.saturating_sub(Duration::from_secs(slot.rule.early_seconds.into())).max(lifetime / 2);
-        let mut held = slot.token.lock().unwrap_or_else(PoisonError::into_inner);
-        let generation = held.as_ref().map_or(0, |token| token.generation) + 1;
-        let value: SecretString = value.to_owned().into();
-        let veil = Arc::new(Veil::over([&value]));
-        let token = Token { value, generation, fresh_until: Instant::now() + usable, veil };
-        *held = Some(token.clone());
-        Some(token)
+        Some(slot.hold(value.to_owned(), usable))
     }
 
     /// Forgets a token, unless a newer one has come.
     pub(super) fn reject(&self, name: &str, generation: u64) {
-        if let Some(slot) = self.0.get(name) {
+        if let Some(slot) = self.slots.get(name).filter(|_| !self.is_made_up) {
             let mut held = slot.token.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(token) = held.as_mut().filter(|token| token.generation == generation) {
-                token.fresh_until = Instant::now();
-            }
-        }
-    }
-
-    /// Every token has to be fetched anew.
-    pub(super) fn forget(&self) {
-        for slot in self.0.values() {
-            if let Some(token) = slot.token.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
                 token.fresh_until = Instant::now();
             }
         }
@@ -123,11 +118,21 @@ impl Tokens {
         let veil = |slot: &Slot| {
             Some(slot.token.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.veil.clone())
         };
-        self.0.values().filter_map(veil).collect()
+        self.slots.values().filter_map(veil).collect()
     }
 }
 
 impl Slot {
+    fn hold(&self, value: String, usable: Duration) -> Token {
+        let mut held = self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        let generation = held.as_ref().map_or(0, |token| token.generation) + 1;
+        let value: SecretString = value.into();
+        let veil = Arc::new(Veil::over([&value]));
+        let token = Token { value, generation, fresh_until: Instant::now() + usable, veil };
+        *held = Some(token.clone());
+        token
+    }
+
     fn current(&self) -> Option<Token> {
         let held = self.token.lock().unwrap_or_else(PoisonError::into_inner);
         held.as_ref().filter(|token| token.fresh_until > Instant::now()).cloned()
@@ -142,7 +147,7 @@ mod tests {
 
     fn tokens() -> Tokens {
         let rule: TokenRule =
-            toml::from_str("endpoint = \"token\"\nvalue = \"/access_token\"\nlifetime = \"/expires_in\"")
+            toml::from_str("step = \"token\"\nvalue = \"/access_token\"\nlifetime = \"/expires_in\"")
                 .expect("TOML");
         Tokens::new(&BTreeMap::from([("access".to_owned(), rule)]))
     }

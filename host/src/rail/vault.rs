@@ -1,20 +1,27 @@
-//! Secrets and keys of one rail. Values go out through the gate alone; computations give back results only.
+//! Secrets and keys of one rail. They are written into the rail's form, and nowhere else.
 
 use std::collections::BTreeMap;
 
+use aws_lc_rs::cipher::{AES_256, EncryptionContext, PaddedBlockEncryptingKey, UnboundCipherKey};
 use aws_lc_rs::hmac;
-use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::iv::FixedLength;
+use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use aws_lc_rs::rsa::{
     KeySize, OAEP_SHA1_MGF1SHA1, OAEP_SHA256_MGF1SHA256, OaepAlgorithm, OaepPublicEncryptingKey,
     Pkcs1PublicEncryptingKey, PrivateDecryptingKey, PublicEncryptingKey,
 };
 use aws_lc_rs::signature::{Ed25519KeyPair, RSA_PKCS1_SHA256, RSA_PSS_SHA256, RsaEncoding, RsaKeyPair};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use form::Secrets;
+use form::file::Computed;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
 use secrecy::{ExposeSecret, SecretString};
+use uuid::Uuid;
 
 use super::definition::{Algorithm, Definition};
-use super::egress::fill::Veil;
+use super::egress::veil::Veil;
 use super::error::LoadError;
 
 #[derive(Debug)]
@@ -38,10 +45,55 @@ impl std::fmt::Debug for Key {
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Problem {
+    #[error("there is no key {0}")]
     Unknown(String),
+    #[error("{0}")]
     Unfit(String),
+}
+
+/// What is written into one request: the rail's secrets, and its tokens of this moment.
+pub(super) struct Written<'w> {
+    pub vault: &'w Vault,
+    pub tokens: &'w BTreeMap<String, SecretString>,
+    /// Where the rail may send news to.
+    pub callback_url: Option<&'w str>,
+}
+
+/// The name of the key that makes callback addresses.
+const CALLBACK_KEY: &str = "callback";
+
+impl Secrets for Written<'_> {
+    fn secret(&self, name: &str) -> Option<&str> {
+        self.vault.secrets.get(name).map(|secret| secret.expose_secret())
+    }
+
+    fn token(&self, name: &str) -> Option<&str> {
+        self.tokens.get(name).map(|token| token.expose_secret())
+    }
+
+    fn encrypt(&self, key: &str, text: &[u8]) -> Result<Vec<u8>, String> {
+        self.vault.encrypt(key, text).map_err(|problem| problem.to_string())
+    }
+
+    fn hmac(&self, key: &str, message: &[u8]) -> Result<Vec<u8>, String> {
+        self.vault.hmac(key, message).map_err(|problem| problem.to_string())
+    }
+
+    fn sign(&self, key: &str, message: &[u8]) -> Result<Vec<u8>, String> {
+        self.vault.sign(key, message).map_err(|problem| problem.to_string())
+    }
+
+    fn envelope(&self, key: &str, body: &[u8]) -> Result<(String, String), String> {
+        self.vault.envelope(key, body).map_err(|problem| problem.to_string())
+    }
+
+    /// Rails that sign nothing get an address that only they and we know; what arrives there is a hint to ask.
+    fn callback(&self, outbox_id: Uuid) -> Option<String> {
+        let proof = self.vault.callback_proof(outbox_id)?;
+        Some(format!("{}/{outbox_id}/{}", self.callback_url?, hex::encode(proof)))
+    }
 }
 
 impl Vault {
@@ -58,13 +110,12 @@ impl Vault {
             })?;
             keys.insert(name.clone(), key);
         }
-        Ok(Self::of(secrets, keys))
+        Ok(Self::of(secrets, keys, &definition.file.computed))
     }
 
     /// For conformance tests: every secret and key that the rail's file names, with values that exist nowhere else.
     pub(super) fn made_up(definition: &Definition) -> Result<Self, LoadError> {
-        let canary =
-            |name: &String| SecretString::from(format!("canary-{name}-{}", uuid::Uuid::new_v4().simple()));
+        let canary = |name: &String| SecretString::from(format!("canary-{name}-{}", Uuid::new_v4().simple()));
         let secrets = definition.file.secrets.keys().map(|name| (name.clone(), canary(name))).collect();
         let mut keys = BTreeMap::new();
         for (name, file) in &definition.file.keys {
@@ -72,26 +123,36 @@ impl Vault {
                 .map_err(|_| LoadError::Network(format!("no key could be made for {name}")))?;
             keys.insert(name.clone(), key);
         }
-        Ok(Self::of(secrets, keys))
+        Ok(Self::of(secrets, keys, &definition.file.computed))
     }
 
-    pub(super) fn secret(&self, name: &str) -> Option<&SecretString> {
-        self.secrets.get(name)
+    /// What an address for news of a payment ends with.
+    pub(super) fn callback_proof(&self, outbox_id: Uuid) -> Option<Vec<u8>> {
+        self.hmac(CALLBACK_KEY, outbox_id.to_string().as_bytes()).ok()
     }
 
-    fn of(secrets: BTreeMap<String, SecretString>, keys: BTreeMap<String, Key>) -> Self {
-        Self { veil: Veil::over(secrets.values()), secrets, keys }
+    /// What is made of two secrets must not show either.
+    fn of(
+        secrets: BTreeMap<String, SecretString>,
+        keys: BTreeMap<String, Key>,
+        computed: &BTreeMap<String, Computed>,
+    ) -> Self {
+        let mut hidden: Vec<SecretString> = secrets.values().cloned().collect();
+        for computed in computed.values() {
+            if let Computed::Basic { user, password } = computed
+                && let (Some(user), Some(password)) = (secrets.get(user), secrets.get(password))
+            {
+                hidden.push(format!("{}:{}", user.expose_secret(), password.expose_secret()).into());
+            }
+        }
+        Self { veil: Veil::over(&hidden), secrets, keys }
     }
 
     pub(super) fn veil(&self) -> &Veil {
         &self.veil
     }
 
-    pub(super) fn key_names(&self) -> impl Iterator<Item = &String> {
-        self.keys.keys()
-    }
-
-    pub(super) fn sign(&self, name: &str, message: &[u8]) -> Result<Vec<u8>, Problem> {
+    fn sign(&self, name: &str, message: &[u8]) -> Result<Vec<u8>, Problem> {
         match self.key(name)? {
             Key::Rsa(pair, encoding) => {
                 let mut signature = vec![0; pair.public_modulus_len()];
@@ -104,14 +165,14 @@ impl Vault {
         }
     }
 
-    pub(super) fn hmac(&self, name: &str, message: &[u8]) -> Result<Vec<u8>, Problem> {
+    fn hmac(&self, name: &str, message: &[u8]) -> Result<Vec<u8>, Problem> {
         match self.key(name)? {
             Key::Hmac(key) => Ok(hmac::sign(key, message).as_ref().to_vec()),
             _ => Err(Problem::Unfit(format!("{name} is no key for HMAC"))),
         }
     }
 
-    pub(super) fn encrypt(&self, name: &str, text: &[u8]) -> Result<Vec<u8>, Problem> {
+    fn encrypt(&self, name: &str, text: &[u8]) -> Result<Vec<u8>, Problem> {
         let too_long = |_| Problem::Unfit(format!("{} bytes are too many for {name}", text.len()));
         match self.key(name)? {
             Key::EncryptPkcs1(key) => {
@@ -124,6 +185,25 @@ impl Vault {
             }
             _ => Err(Problem::Unfit(format!("{name} is no key for encryption"))),
         }
+    }
+
+    /// A message under a fresh AES key, and that key with its vector under a public one, both in base64.
+    fn envelope(&self, name: &str, message: &[u8]) -> Result<(String, String), Problem> {
+        let unfit = |_| Problem::Unfit("the message could not be sealed".to_owned());
+        let (mut key, mut vector) = ([0; 32], [0; 16]);
+        let random = SystemRandom::new();
+        random.fill(&mut key).map_err(unfit)?;
+        random.fill(&mut vector).map_err(unfit)?;
+        let cipher = UnboundCipherKey::new(&AES_256, &key).and_then(PaddedBlockEncryptingKey::cbc_pkcs7);
+        let mut sealed = message.to_vec();
+        cipher
+            .and_then(|cipher| {
+                cipher.less_safe_encrypt(&mut sealed, EncryptionContext::Iv128(FixedLength::from(vector)))
+            })
+            .map_err(unfit)?;
+        let opener = format!("{}:{}", STANDARD.encode(key), STANDARD.encode(vector));
+        let opener = self.encrypt(name, opener.as_bytes())?;
+        Ok((STANDARD.encode(sealed), STANDARD.encode(opener)))
     }
 
     fn key(&self, name: &str) -> Result<&Key, Problem> {
@@ -198,8 +278,6 @@ mod tests {
     use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};
     use aws_lc_rs::rsa::{OaepPrivateDecryptingKey, Pkcs1PrivateDecryptingKey};
     use aws_lc_rs::signature::{ED25519, KeyPair, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
-    use base64::Engine as _;
-    use base64::engine::general_purpose::STANDARD;
 
     use super::*;
 
@@ -209,7 +287,7 @@ mod tests {
 
     fn vault(algorithm: Algorithm, value: SecretString) -> Vault {
         let key = Key::read(algorithm, &value).expect("a good key");
-        Vault::of(BTreeMap::new(), BTreeMap::from([("k".to_owned(), key)]))
+        Vault::of(BTreeMap::new(), BTreeMap::from([("k".to_owned(), key)]), &BTreeMap::new())
     }
 
     #[test]

@@ -1,23 +1,27 @@
 //! One leased payment through one attempt.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::TimeDelta;
+use futures_util::future::BoxFuture;
+use serde_json::json;
 
 use super::breaker::Sign;
 use super::history::History;
 use super::lane::Lane;
+use super::persist::{Refused, persist};
 use super::refusals::Refusal;
 use super::schedule::{self, Manner, Step, Written};
 use super::{Host, die};
 use crate::faults::{self, CrashPoint, Guard, crash_point};
-use crate::outbox::complete::{Outcome, State};
+use crate::outbox::complete::{Outcome, Proof, State};
 use crate::outbox::lease::{Hold, Lease};
 use crate::outcome::{self, Class, Decision, ErrorCode};
 use crate::payment::{Instruction, Origin, RailKey, Violation};
 use crate::rail::artifact::Digest;
-use crate::rail::{self, CallError, Heard, Loaded, Task};
+use crate::rail::{self, CallError, Captures, Heard, Keeper, Loaded, Task};
 
 /// Until a payment is looked at again that may have left, cannot be asked about, and is stopped by a person.
 const HELD_BACK: Duration = Duration::from_secs(5);
@@ -47,7 +51,7 @@ pub(super) struct Claim {
 /// `claim` says when it was sent and when its answer came. Counted from the latter, what we take for the database's time is never
 /// ahead of it.
 pub(super) async fn run(host: &Arc<Host>, lane: &Lane, lease: &Lease, claim: Claim) -> End {
-    let history: History = match &lease.past {
+    let mut history: History = match &lease.past {
         None => History::default(),
         Some(past) => match serde_json::from_value(past.0.clone()) {
             Ok(history) => history,
@@ -61,6 +65,7 @@ pub(super) async fn run(host: &Arc<Host>, lane: &Lane, lease: &Lease, claim: Cla
             }
         },
     };
+    history.was_held = lease.holds > 0;
     if let Some(lost) = history.recovered_after(lease.claimed_at) {
         host.metrics.zombie_recovery_seconds.observe(lost.as_seconds_f64());
     }
@@ -91,13 +96,17 @@ pub(super) async fn run(host: &Arc<Host>, lane: &Lane, lease: &Lease, claim: Cla
         }));
     }
     let done = match read(lease) {
-        Err(violations) => Some((invalid(task, &violations), None)),
-        Ok(instruction) if task == Task::Query => {
-            ask(host, lane, &loaded, lease, &Arc::new(instruction)).await
+        Err(violations) => Some(Done { decision: invalid(task, &violations), attempt: None }),
+        Ok(instruction) => {
+            let errand = Errand { host, lane, loaded: &loaded, lease, captured: &history.captured };
+            let instruction = Arc::new(instruction);
+            match task {
+                Task::Query => errand.ask(&instruction).await,
+                Task::Disburse | Task::Validate => errand.send(&instruction, claim.sent).await,
+            }
         }
-        Ok(instruction) => send(host, lane, &loaded, lease, &Arc::new(instruction), claim.sent).await,
     };
-    let Some((decision, took)) = done else { return End::Unused };
+    let Some(Done { decision, attempt }) = done else { return End::Unused };
     if decision.stops_rail {
         let said = decision.message.as_deref().filter(|said| !said.trim().is_empty());
         host.stop_rail(&lane.rail.name, said.unwrap_or("its code table says stop"));
@@ -106,12 +115,14 @@ pub(super) async fn run(host: &Arc<Host>, lane: &Lane, lease: &Lease, claim: Cla
     let (attempts, manner) = (lease.attempt_count + 1, Manner::of(&loaded));
     let (error_code, rail_code, message) =
         (decision.error_code, decision.rail_code.clone(), decision.message.clone());
-    let adapter_digest = Some(*loaded.digest.as_bytes());
     let end = match schedule::outcome(decision, attempts, &history, &manner, now, die()) {
         Written::Attempt(outcome) => {
             let mut outcome = faults::scheduled(*outcome);
-            (outcome.adapter_digest, outcome.latency_ms) =
-                (adapter_digest, took.map(|took| took.as_millis() as i32));
+            if let Some(attempt) = &attempt {
+                outcome.latency_ms = Some(attempt.took.as_millis() as i32);
+                outcome.captured = (!attempt.captured.is_empty()).then(|| json!(attempt.captured));
+            }
+            outcome.proof = proof(&loaded, attempt.as_ref());
             End::Outcome(Box::new(outcome))
         }
         Written::Held { delay } => End::Held(Box::new(Hold {
@@ -120,7 +131,7 @@ pub(super) async fn run(host: &Arc<Host>, lane: &Lane, lease: &Lease, claim: Cla
             error_code: error_code.unwrap_or(ErrorCode::OnHold).as_str(),
             rail_code,
             message,
-            adapter_digest,
+            adapter_digest: Some(*loaded.digest.as_bytes()),
         })),
     };
     crash_point(CrashPoint::Decided);
@@ -151,66 +162,140 @@ fn invalid(task: Task, violations: &[Violation]) -> Decision {
     }
 }
 
-/// What came of a call, and how long it took. None if the rail was not called after all.
-type Done = Option<(Decision, Option<Duration>)>;
-
-async fn ask(
-    host: &Arc<Host>,
-    lane: &Lane,
-    loaded: &Loaded,
-    lease: &Lease,
-    instruction: &Arc<Instruction>,
-) -> Done {
-    shape(host, lane, loaded).await;
-    let trusted_until = may_start(host, loaded, lease)?;
-    let attempt = call(host, lane, loaded, Task::Query, instruction, trusted_until).await?;
-    let decision = outcome::query(loaded.kind, &attempt.heard, &attempt.witness, &loaded.codes)
-        .without(&instruction.destination);
-    if sign(&decision, instruction)
-        .is_some_and(|sign| lane.breaker.heard(sign, &loaded.pace.breaker, Instant::now()))
-    {
-        tell_of_breaker(lane, &decision);
+/// By what, and from what, an attempt was judged.
+fn proof(loaded: &Loaded, attempt: Option<&rail::Attempt>) -> Proof {
+    let bytes = |digest: &Digest| *digest.as_bytes();
+    let reading = match attempt.map(|attempt| &attempt.heard) {
+        Some(Heard::Reading(reading) | Heard::Unprepared { reading, .. }) => Some(reading.record()),
+        _ => None,
+    };
+    Proof {
+        adapter_digest: Some(bytes(&loaded.digest)),
+        rail_digest: Some(bytes(&loaded.file_digest)),
+        request_digest: attempt.and_then(|attempt| attempt.request_digest.as_ref().map(bytes)),
+        reply_digest: attempt.and_then(|attempt| attempt.reply_digest.as_ref().map(bytes)),
+        witness: attempt.map(|attempt| attempt.witness.record()).filter(|told| !told.is_empty()),
+        facts: reading,
     }
-    Some((decision, Some(attempt.took)))
 }
 
-async fn send(
-    host: &Arc<Host>,
-    lane: &Lane,
-    loaded: &Loaded,
-    lease: &Lease,
-    instruction: &Arc<Instruction>,
-    claim_sent: Instant,
-) -> Done {
-    shape(host, lane, loaded).await;
-    let mut trusted_until = may_start(host, loaded, lease)?;
-    let ticket = lane.breaker.admit(Instant::now())?;
-    // After the breaker, which lets payments through again when a pause is known here.
-    if lane.rail.is_revoked() || host.is_held_back(lease, claim_sent) {
-        return None;
+/// What came of a payment's turn. The attempt is there where the rail, or at least its adapter, was called.
+struct Done {
+    decision: Decision,
+    attempt: Option<rail::Attempt>,
+}
+
+impl Done {
+    fn not_sent(why: &str) -> Self {
+        Self { decision: Decision::not_sent(why), attempt: None }
     }
-    crash_point(CrashPoint::Admitted);
-    if loaded.hand_over_marks {
-        if !host.marker.mark(lease.held()).await {
+}
+
+/// One payment on its way to one rail. None of its ways out means that the rail was not called after all.
+struct Errand<'e> {
+    host: &'e Arc<Host>,
+    lane: &'e Lane,
+    loaded: &'e Loaded,
+    lease: &'e Lease,
+    captured: &'e BTreeMap<String, String>,
+}
+
+impl Keeper for Errand<'_> {
+    fn keep<'k>(&'k self, values: &'k BTreeMap<String, String>) -> BoxFuture<'k, bool> {
+        Box::pin(async move {
+            let captured = [(self.lease.held(), json!(values))];
+            let write = || self.host.writer.keep_captured(&captured);
+            match persist(self.host, "captured values", Refused::Final, write).await {
+                Ok(held) => held.contains(&self.lease.outbox_id),
+                Err(error) => {
+                    tracing::error!(payment = %self.lease.outbox_id, %error, "what was read for its next request was not kept: {error}");
+                    false
+                }
+            }
+        })
+    }
+}
+
+impl Errand<'_> {
+    async fn ask(&self, instruction: &Arc<Instruction>) -> Option<Done> {
+        let Self { host, lane, loaded, lease, .. } = self;
+        shape(host, lane, loaded).await;
+        let trusted_until = may_start(host, loaded, lease)?;
+        let attempt = self.call(Task::Query, instruction, trusted_until).await?;
+        let decision = outcome::query(&attempt.heard, &attempt.witness).without(&instruction.destination);
+        if sign(&decision, instruction)
+            .is_some_and(|sign| lane.breaker.heard(sign, &loaded.pace.breaker, Instant::now()))
+        {
+            tell_of_breaker(lane, &decision);
+        }
+        Some(Done { decision, attempt: Some(attempt) })
+    }
+
+    async fn send(&self, instruction: &Arc<Instruction>, claim_sent: Instant) -> Option<Done> {
+        let Self { host, lane, loaded, lease, .. } = self;
+        shape(host, lane, loaded).await;
+        let mut trusted_until = may_start(host, loaded, lease)?;
+        let ticket = lane.breaker.admit(Instant::now())?;
+        // After the breaker, which lets payments through again when a pause is known here.
+        if lane.rail.is_revoked() || host.is_held_back(lease, claim_sent) {
             return None;
         }
-        // A marked row cannot be handed back: its mark goes with what is written.
-        match may_start(host, loaded, lease) {
-            Some(until) => trusted_until = until,
-            None => return Some((Decision::not_sent("too late to begin"), None)),
+        crash_point(CrashPoint::Admitted);
+        if loaded.hand_over_marks {
+            if !host.marker.mark(lease.held()).await {
+                return None;
+            }
+            // A marked row cannot be handed back: its mark goes with what is written.
+            match may_start(host, loaded, lease) {
+                Some(until) => trusted_until = until,
+                None => return Some(Done::not_sent("too late to begin")),
+            }
         }
+        let Some(attempt) = self.call(Task::Disburse, instruction, trusted_until).await else {
+            return loaded.hand_over_marks.then(|| Done::not_sent("no place for the call"));
+        };
+        let decision = outcome::disburse(&attempt.heard, &attempt.witness).without(&instruction.destination);
+        let decision = faults::judged(decision);
+        if sign(&decision, instruction)
+            .is_some_and(|sign| ticket.saw(sign, &loaded.pace.breaker, Instant::now()))
+        {
+            tell_of_breaker(lane, &decision);
+        }
+        Some(Done { decision, attempt: Some(attempt) })
     }
-    let Some(attempt) = call(host, lane, loaded, Task::Disburse, instruction, trusted_until).await else {
-        return loaded.hand_over_marks.then(|| (Decision::not_sent("no place for the call"), None));
-    };
-    let decision = outcome::disburse(loaded.kind, &attempt.heard, &attempt.witness, &loaded.codes)
-        .without(&instruction.destination);
-    let decision = faults::judged(decision);
-    if sign(&decision, instruction).is_some_and(|sign| ticket.saw(sign, &loaded.pace.breaker, Instant::now()))
-    {
-        tell_of_breaker(lane, &decision);
+
+    /// None if the sandbox has no place.
+    async fn call(
+        &self,
+        task: Task,
+        instruction: &Arc<Instruction>,
+        trusted_until: Instant,
+    ) -> Option<rail::Attempt> {
+        let Self { host, lane, loaded, .. } = self;
+        let captures = Captures { known: self.captured, keeper: self };
+        let attempt =
+            loaded.carry(&host.sandbox, task, instruction.clone(), Some(trusted_until), captures).await;
+        crash_point(CrashPoint::AdapterReturned);
+        let failed = match &attempt.heard {
+            Heard::Failed(error) => Some(error),
+            _ => None,
+        };
+        if matches!(failed, Some(CallError::Busy(_))) {
+            return None;
+        }
+        host.metrics.called(&lane.rail.name, attempt.took, failed);
+        tell_of_denials(host, lane, &attempt, instruction);
+        if let Heard::Reading(reading) = &attempt.heard
+            && reading.veto.is_some()
+        {
+            host.metrics.vetoed(&lane.rail.name);
+        }
+        for line in &attempt.log {
+            let said = instruction.destination.masked_in(line);
+            tracing::debug!(digest = %attempt.digest, "{}: adapter says: {said}", lane.rail.name);
+        }
+        Some(attempt)
     }
-    Some((decision, Some(attempt.took)))
 }
 
 async fn shape(host: &Host, lane: &Lane, loaded: &Loaded) {
@@ -225,39 +310,6 @@ fn may_start(host: &Host, loaded: &Loaded, lease: &Lease) -> Option<Instant> {
     let trusted_until =
         host.flights().get(&lease.outbox_id).filter(|flight| flight.held == lease.held())?.trusted_until;
     (!host.is_stopping() && Instant::now() + loaded.timeouts.call() <= trusted_until).then_some(trusted_until)
-}
-
-/// None if the sandbox has no place.
-async fn call(
-    host: &Arc<Host>,
-    lane: &Lane,
-    loaded: &Loaded,
-    task: Task,
-    instruction: &Arc<Instruction>,
-    trusted_until: Instant,
-) -> Option<rail::Attempt> {
-    let attempt = loaded.call(&host.sandbox, task, instruction.clone(), Some(trusted_until)).await;
-    crash_point(CrashPoint::AdapterReturned);
-    let failed = match &attempt.heard {
-        Heard::Failed(error) => Some(error),
-        _ => None,
-    };
-    if matches!(failed, Some(CallError::Busy(_))) {
-        return None;
-    }
-    host.metrics.called(&lane.rail.name, attempt.took, failed);
-    tell_of_denials(host, lane, &attempt, instruction);
-    for line in &attempt.log {
-        let masked = |text: &str| instruction.destination.masked_in(text);
-        let fields: Vec<_> =
-            line.fields.iter().map(|(name, value)| format!("{name}={}", masked(value))).collect();
-        tracing::debug!(
-            digest = %attempt.digest,
-            fields = fields.join(" "),
-            "{}: {}: {}", lane.rail.name, line.level, masked(&line.message)
-        );
-    }
-    Some(attempt)
 }
 
 /// What a decision says about the rail, if anything.
@@ -276,7 +328,8 @@ fn sign(decision: &Decision, instruction: &Instruction) -> Option<Sign> {
             let (destination, participant) = (&instruction.destination, &instruction.origin.participant_id);
             Some(Sign::Refused(Refusal::new(code, destination, participant)))
         }
-        (_, Some(ErrorCode::InvalidPayload | ErrorCode::RefusedLocally)) => None,
+        // A brake costs its payment a question and the rail nothing.
+        (_, Some(ErrorCode::InvalidPayload | ErrorCode::RefusedLocally | ErrorCode::AdapterVeto)) => None,
         (Class::Unknown | Class::Retryable, _) => Some(Sign::Bad),
         (Class::Pending | Class::NotFound, _) if decision.of_a_question => None,
         (Class::Pending, _) => Some(Sign::Accepted),
@@ -284,7 +337,7 @@ fn sign(decision: &Decision, instruction: &Instruction) -> Option<Sign> {
     }
 }
 
-/// What the gate kept from leaving is counted and told; who tries to alter the money is stopped for a person.
+/// What was kept from leaving or not believed is counted and told; an adapter that does so to several is stopped for a person.
 fn tell_of_denials(host: &Arc<Host>, lane: &Lane, attempt: &rail::Attempt, instruction: &Instruction) {
     for denied in &attempt.witness.denied {
         let why = instruction.destination.masked_in(&denied.why);
@@ -293,10 +346,10 @@ fn tell_of_denials(host: &Arc<Host>, lane: &Lane, attempt: &rail::Attempt, instr
             rail = lane.rail.name,
             rule = denied.rule.as_str(),
             digest = %attempt.digest,
-            "{}: kept from leaving: {why}", lane.rail.name
+            "{}: {}: {why}", lane.rail.name, denied.rule.as_str()
         );
         if lane.stops_for(denied.rule, attempt.digest, &instruction.origin.participant_id) {
-            let why = format!("its adapter {} tried what it must not: {why}", attempt.digest);
+            let why = format!("its adapter {} did what it must not: {why}", attempt.digest);
             host.stop_rail(&lane.rail.name, &why);
         }
     }

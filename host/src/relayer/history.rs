@@ -1,5 +1,7 @@
 //! What is known of a payment from before, as the claim tells it.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
 use uuid::Uuid;
@@ -10,6 +12,12 @@ use crate::outcome::ErrorCode;
 pub struct History {
     pub attempts: Vec<Attempt>,
     pub late_answers: Vec<LateAnswer>,
+    /// What was read in replies for later requests.
+    #[serde(default)]
+    pub captured: BTreeMap<String, String>,
+    /// It met a rail that took none, which left no attempt behind.
+    #[serde(skip)]
+    pub was_held: bool,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -18,6 +26,7 @@ pub struct Attempt {
     pub claimed_at: DateTime<Utc>,
     pub completed_at: DateTime<Utc>,
     pub error_code: Option<String>,
+    pub rail_code: Option<String>,
     pub adapter_digest: Option<String>,
     /// Of the lease under which it was made.
     pub lease_token: Option<Uuid>,
@@ -35,10 +44,11 @@ pub struct LateAnswer {
 }
 
 /// What was written about an attempt after which nothing can have been on its way to execution.
-const NOT_EXECUTED: [ErrorCode; 8] = [
+const NOT_EXECUTED: [ErrorCode; 9] = [
     ErrorCode::QueryFailed,
     ErrorCode::NotFound,
     ErrorCode::NotSent,
+    ErrorCode::TokenRefused,
     ErrorCode::OnHold,
     ErrorCode::Stopped,
     ErrorCode::RailDeclined,
@@ -58,9 +68,10 @@ fn is(error_code: &Option<String>, code: ErrorCode) -> bool {
 }
 
 impl History {
-    /// The rail spoke of it as its own, or gave its last word: the key is never sent again.
+    /// The rail spoke of it as its own, or gave its last word, whether or not the adapter bore it out: the key is never sent again.
     pub fn key_is_burnt(&self) -> bool {
-        self.attempts.iter().any(|attempt| is(&attempt.error_code, ErrorCode::RailPending))
+        let spoke = [ErrorCode::RailPending, ErrorCode::AdapterVeto];
+        self.attempts.iter().any(|attempt| spoke.iter().any(|code| is(&attempt.error_code, *code)))
             || self.late_answers.iter().any(|late| {
                 is(&late.error_code, ErrorCode::RailPending)
                     || late.state == "FAILED" && is(&late.error_code, ErrorCode::RailDeclined)
@@ -73,6 +84,27 @@ impl History {
             is(&attempt.error_code, ErrorCode::QueryFailed) || is(&attempt.error_code, ErrorCode::NotFound)
         };
         self.attempts.iter().filter(asked).count() as i32
+    }
+
+    /// How often in a row the host has read this code last, and its adapter did not bear it out.
+    pub fn vetoes(&self, rail_code: Option<&str>) -> usize {
+        let equal = |attempt: &&Attempt| {
+            is(&attempt.error_code, ErrorCode::AdapterVeto) && attempt.rail_code.as_deref() == rail_code
+        };
+        self.attempts.iter().rev().take_while(equal).count()
+    }
+
+    /// A byte of it may have left, whatever was said of it.
+    pub fn may_have_left(&self) -> bool {
+        let stayed = [
+            ErrorCode::NotSent,
+            ErrorCode::InvalidPayload,
+            ErrorCode::RefusedLocally,
+            ErrorCode::QueryFailed,
+            ErrorCode::NotFound,
+        ];
+        self.was_held
+            || self.attempts.iter().any(|attempt| !stayed.iter().any(|code| is(&attempt.error_code, *code)))
     }
 
     pub fn may_have_paid(&self) -> bool {

@@ -38,8 +38,8 @@ pub(super) struct Lane {
     pub breaker: Breaker,
     taken: Arc<AtomicUsize>,
     seen: Mutex<Seen>,
-    /// The component that wrote a payee in another way, and the participant whose payment that was first.
-    misdirected: Mutex<Option<(Digest, String)>>,
+    /// The component that did what it must not, and the participant whose payment that was first.
+    offended: Mutex<Option<(Digest, String)>>,
     shaper: Mutex<Option<(Rate, Arc<DefaultDirectRateLimiter>)>>,
 }
 
@@ -89,7 +89,7 @@ impl Lane {
             breaker: Breaker::new(),
             taken: Arc::default(),
             seen: Mutex::default(),
-            misdirected: Mutex::default(),
+            offended: Mutex::default(),
             shaper: Mutex::default(),
         }
     }
@@ -176,13 +176,13 @@ impl Lane {
         self.seen().crowded && self.breaker.grants(now) == Grants::All
     }
 
-    /// Whether an adapter that broke this rule is not to be trusted with the next payment. How a payee is written may be one
-    /// participant's doing, who is not to stop a rail for all others: for that it takes two.
+    /// Whether an adapter that did this is not to be trusted with the next payment. With payments of one participant it may be that
+    /// participant's doing, who is not to stop a rail for all others: it takes two.
     pub(super) fn stops_for(&self, rule: Rule, component: Digest, participant_id: &str) -> bool {
-        if rule != Rule::Payee {
-            return rule.is_tampering();
+        if !rule.is_offence() {
+            return false;
         }
-        let mut first = self.misdirected.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = self.offended.lock().unwrap_or_else(PoisonError::into_inner);
         match &*first {
             Some((known, whose)) if *known == component => whose != participant_id,
             _ => {
@@ -239,7 +239,7 @@ impl Manner {
         Self {
             pace: loaded.pace.clone(),
             idempotent: loaded.idempotent,
-            can_query: loaded.description.can_query,
+            can_query: loaded.form.can_query(),
             deadline: loaded.timeouts.call(),
         }
     }

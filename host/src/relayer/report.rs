@@ -101,10 +101,26 @@ async fn write(host: Arc<Host>, batch: Vec<Ended>) {
         }
         places.push((place, aloft));
     }
+    keep_captured(&host, &completions).await;
     complete(&host, &completions, &claims).await;
     hold(&host, &holds).await;
     release(&host, &unused).await;
     drop(places);
+}
+
+/// What later requests need is durable before the outcome that says there will be some.
+async fn keep_captured(host: &Host, completions: &[Completion]) {
+    let captured: Vec<_> = completions
+        .iter()
+        .filter_map(|completion| Some((completion.held, completion.outcome.captured.clone()?)))
+        .collect();
+    if captured.is_empty() {
+        return;
+    }
+    let write = persist(host, "captured values", Refused::Final, || host.writer.keep_captured(&captured));
+    if let Err(error) = write.await {
+        tracing::error!(%error, "what was read of {} payments for later requests was not kept: {error}", captured.len());
+    }
 }
 
 /// A token that has completed is recognised, so this may be repeated until an answer comes.

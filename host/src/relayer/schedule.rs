@@ -5,12 +5,15 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::history::{History, Late, LateAnswer};
-use crate::outbox::complete::{MoneyMoved, Outcome, State};
+use crate::outbox::complete::{MoneyMoved, Outcome, Proof, State};
 use crate::outcome::{Class, Decision, ErrorCode};
 use crate::rail::pace::{ATTEMPTS_MAX, Pace};
 
 /// Longer a payment is never left alone, whatever a rail asks for.
 const DELAY_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// After so many readings that the adapter does not bear out a payment is left to a person.
+const VETOES_MAX: usize = 3;
 
 /// A rail, as far as it decides what may be done.
 #[derive(Debug, Clone)]
@@ -109,6 +112,13 @@ fn attempt(
     now: DateTime<Utc>,
     die: f64,
 ) -> Outcome {
+    let decision = match is_local(&decision) && history.may_have_left() {
+        false => decision,
+        // We refuse it now, and it may have reached the rail before.
+        true => {
+            Decision { class: Class::TerminalReview, error_code: Some(ErrorCode::OutcomeUnknown), ..decision }
+        }
+    };
     let pace = &manner.pace;
     let resend = || pace.retry.after(attempts - history.questions()).mul_f64(die);
     let ask = || pace.query.after(attempts).mul_f64(0.9 + 0.2 * die);
@@ -123,6 +133,13 @@ fn attempt(
         Class::TerminalReview => (State::Failed, Some(MoneyMoved::Unknown), None, None),
         Class::Unknown if decision.error_code == Some(ErrorCode::QueryFailed) => again(None, ask()),
         Class::Unknown if !manner.can_query && !pace.resend_is_safe => {
+            (State::Failed, Some(MoneyMoved::Unknown), None, None)
+        }
+        // Host and adapter do not come to agree: a person reads it.
+        Class::Unknown
+            if decision.error_code == Some(ErrorCode::AdapterVeto)
+                && history.vetoes(decision.rail_code.as_deref()) + 1 >= VETOES_MAX =>
+        {
             (State::Failed, Some(MoneyMoved::Unknown), None, None)
         }
         Class::Pending | Class::Unknown => again(Some(true), ask()),
@@ -146,8 +163,14 @@ fn attempt(
         error_message: decision.message,
         latency_ms: None,
         retry_delay_seconds: delay.map(|delay| delay.max(asked_for).min(DELAY_MAX).as_secs_f64()),
-        adapter_digest: None,
+        captured: None,
+        proof: Proof::default(),
     }
+}
+
+/// We ourselves refuse the payment.
+fn is_local(decision: &Decision) -> bool {
+    matches!(decision.error_code, Some(ErrorCode::InvalidPayload | ErrorCode::RefusedLocally))
 }
 
 /// The rail does not know the key. That permits sending it again only where nothing can still be on its way, the rail never had
@@ -256,6 +279,27 @@ mod tests {
         assert_eq!((refused.state, refused.money_moved), (State::Failed, Some(MoneyMoved::No)));
         assert!(matches!(step(true, &late("RETRYABLE", "unknown"), &manner(), at(9)), Step::Ask));
         assert!(matches!(step(true, &late("FAILED", "unknown"), &manner(), at(9)), Step::Ask));
+    }
+
+    #[test]
+    fn a_refusal_of_ours_says_that_no_money_moved_only_where_no_byte_ever_left() {
+        let refused = |past: &History| {
+            let outcome =
+                attempt(decision(Class::Terminal, ErrorCode::InvalidPayload), 2, past, &manner(), at(9), 0.5);
+            (outcome.money_moved, outcome.error_code)
+        };
+        let local = (Some(MoneyMoved::No), Some("INVALID_PAYLOAD".to_owned()));
+        let open = (Some(MoneyMoved::Unknown), Some("OUTCOME_UNKNOWN".to_owned()));
+        assert_eq!(refused(&history(&[])), local);
+        assert_eq!(refused(&history(&[(0, "RETRYABLE", Some("NOT_SENT"))])), local);
+        for left in ["TOKEN_REFUSED", "RAIL_DECLINED", "OUTCOME_UNKNOWN"] {
+            assert_eq!(refused(&history(&[(0, "RETRYABLE", Some(left))])), open, "{left}");
+        }
+        assert_eq!(
+            refused(&History { was_held: true, ..history(&[]) }),
+            open,
+            "the rail may have heard of it"
+        );
     }
 
     #[test]

@@ -1,20 +1,9 @@
 //! What a step does.
 
-use std::thread::sleep;
-use std::time::Duration;
-
-use rail_sdk::{Answer, Instruction, RailCode, Violation, settings};
+use rail_sdk::prelude::*;
+use rail_sdk::{Facts, Operation, Payment, Violation};
 
 use crate::script::Step;
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Operation {
-    Disburse,
-    Query,
-}
-
-/// The field under which the mock's codes stand in its table.
-const CODE_FIELD: &str = "code";
 
 /// Steps that refuse a payment do so before anything else happens to it.
 pub(crate) fn validate(steps: &[Step]) -> Result<(), Vec<Violation>> {
@@ -24,48 +13,57 @@ pub(crate) fn validate(steps: &[Step]) -> Result<(), Vec<Violation>> {
     }
 }
 
-pub(crate) fn step(steps: &[Step], instruction: &Instruction, operation: Operation) -> Answer {
-    let at = (instruction.attempt.max(1) as usize - 1).min(steps.len() - 1);
-    act(&steps[at], instruction, operation)
+pub(crate) fn step(steps: &[Step], payment: &Payment, operation: Operation) -> Result<Facts, String> {
+    let at = (payment.attempt.unwrap_or(1).max(1) as usize - 1).min(steps.len() - 1);
+    act(&steps[at], payment, operation)
 }
 
-fn act(step: &Step, instruction: &Instruction, operation: Operation) -> Answer {
-    let code = |code: &Option<String>| code.as_deref().map(|value| RailCode::new(CODE_FIELD, value));
-    let reference = || format!("mock-{}", &instruction.key.hex[..16]);
-    match step {
-        Step::Settled(value) => Answer::settled(reference(), code(value)),
-        Step::Pending(value) => Answer::pending(Some(reference()), code(value)),
-        Step::Declined(value) => Answer::declined(code(value), "declined by the script"),
-        Step::Unclear(value) => Answer::unclear(code(value), "unclear by the script"),
-        Step::NotFound => Answer::NotFound,
-        Step::NotSent => Answer::NotSent("not sent by the script".to_owned()),
-        Step::Invalid(field) => Answer::declined(None, format!("{field} was refused in validate")),
-        Step::Delay(ms, then) => {
-            sleep(Duration::from_millis(*ms));
-            act(then, instruction, operation)
+fn act(step: &Step, payment: &Payment, operation: Operation) -> Result<Facts, String> {
+    let value = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let said = |status: &str, code: &Option<String>| {
+        let code = code.as_deref().map(|code| value("code", code));
+        core::iter::once(value("status", status)).chain(code).collect::<Facts>()
+    };
+    Ok(match step {
+        Step::Settled(code) => said("settled", code),
+        Step::Pending(code) => said("pending", code),
+        Step::Unclear(code) => said("unclear", code),
+        Step::NotFound => said("not-found", &None),
+        // A rail that turns a payment away at its door has not taken it: only a code says what that means for the key.
+        Step::Declined(Some(code)) if operation == Operation::Disburse => {
+            vec![value("code", code), value("http", "422")]
         }
-        Step::Either(choices) => act(pick(choices, instruction), instruction, operation),
+        Step::Declined(None) if operation == Operation::Disburse => {
+            vec![value("status", "declined"), value("http", "422")]
+        }
+        Step::Declined(code) => said("declined", code),
+        Step::NotSent => vec![value("fault", "unreachable")],
+        Step::Silent => vec![value("fault", "silence")],
+        Step::Lie => vec![value("status", "settled"), value("read", "declined")],
+        Step::Invalid(field) => return Err(format!("{field} was refused in validate")),
+        Step::Delay(ms, then) => {
+            let mut said = act(then, payment, operation)?;
+            said.push(value("wait_ms", &ms.to_string()));
+            said
+        }
+        Step::Either(choices) => act(pick(choices, payment), payment, operation)?,
         Step::Trap => panic!("trap by the script"),
         Step::Spin => loop {
-            std::hint::black_box(());
+            core::hint::black_box(());
         },
         Step::Bomb => {
             let mut hoard = Vec::new();
             loop {
-                hoard.push(std::hint::black_box(vec![1_u8; 1 << 20]));
+                hoard.push(core::hint::black_box(vec![1_u8; 1 << 20]));
             }
         }
-        Step::Lie => match operation {
-            Operation::Disburse => Answer::NotFound,
-            Operation::Query => Answer::NotSent("a question that was not asked".to_owned()),
-        },
-    }
+    })
 }
 
-/// The same choice for the same seed, key and attempt: FNV-1a over the three, then a number below the sum of weights.
-fn pick<'a>(choices: &'a [(u32, Step)], instruction: &Instruction) -> &'a Step {
-    let seed = settings::get("seed").unwrap_or_default();
-    let text = format!("{seed}/{}/{}", instruction.key.hex, instruction.attempt);
+/// The same choice for the same seed, payee, amount and attempt: FNV-1a over them, then a number below the sum of weights.
+fn pick<'a>(choices: &'a [(u32, Step)], payment: &Payment) -> &'a Step {
+    let seed = payment.setting("seed").unwrap_or_default();
+    let text = format!("{seed}/{:?}/{}/{:?}", payment.destination, payment.amount, payment.attempt);
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });

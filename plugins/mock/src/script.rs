@@ -5,25 +5,23 @@
 //! destination 256700000013:   unclear TIMEOUT, not-found, settled
 //! destination *99:            invalid destination
 //! amount *.13:                declined PAYEE_NOT_FOUND
-//! key 00*:                    pending, pending, settled
 //! otherwise:                  either 9 settled | 1 unclear LOST
 //! ```
 //!
 //! The first rule that fits decides; without any the payment is settled. In a pattern `*` stands for any characters. A destination that begins with `script:` brings its own timeline: `script: pending, settled`.
 //!
-//! | step | at that attempt the adapter |
+//! | step | at that attempt the script |
 //! |---|---|
-//! | `settled [CODE]`, `pending [CODE]`, `declined [CODE]`, `unclear [CODE]`, `not-found`, `not-sent` | answers so |
+//! | `settled [CODE]`, `pending [CODE]`, `declined [CODE]`, `unclear [CODE]`, `not-found` | has the rail say so |
+//! | `not-sent`, `silent` | has the rail be out of reach, or not answer |
 //! | `invalid FIELD` | refuses the payment in `validate` |
 //! | `delay MS STEP` | waits first |
-//! | `either N STEP \| N STEP …` | picks one by weight, the same one for the same seed, key and attempt |
+//! | `either N STEP \| N STEP …` | picks one by weight, the same one for the same seed, payee, amount and attempt |
 //! | `trap`, `spin`, `bomb` | fails: a panic, an endless loop, all memory it can get |
-//! | `lie` | says something that it may not: not-found from a disbursement, not-sent from a question |
+//! | `lie` | has the rail say settled, and reads declined |
 
-use std::borrow::Cow;
-use std::sync::OnceLock;
-
-use rail_sdk::{Instruction, settings};
+use rail_sdk::Payment;
+use rail_sdk::prelude::*;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Step {
@@ -33,6 +31,7 @@ pub(crate) enum Step {
     Unclear(Option<String>),
     NotFound,
     NotSent,
+    Silent,
     Invalid(String),
     Delay(u64, Box<Step>),
     Either(Vec<(u32, Step)>),
@@ -46,7 +45,6 @@ pub(crate) enum Step {
 enum Who {
     Destination(String),
     Amount(String),
-    Key(String),
     Anyone,
 }
 
@@ -59,13 +57,9 @@ struct Rule {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Script(Vec<Rule>);
 
-/// Read once for all calls of this instance.
-static OF_SETTINGS: OnceLock<Result<Script, String>> = OnceLock::new();
-
 impl Script {
-    pub(crate) fn of_settings() -> Result<&'static Self, &'static str> {
-        let read = OF_SETTINGS.get_or_init(|| Self::parse(&settings::get("script").unwrap_or_default()));
-        read.as_ref().map_err(String::as_str)
+    pub(crate) fn of(payment: &Payment) -> Result<Self, String> {
+        Self::parse(payment.setting("script").unwrap_or_default())
     }
 
     fn parse(text: &str) -> Result<Self, String> {
@@ -80,9 +74,9 @@ impl Script {
         Ok(Self(rules))
     }
 
-    pub(crate) fn steps_for(&self, instruction: &Instruction) -> Cow<'_, [Step]> {
-        let destination =
-            instruction.destination.part("msisdn").or(instruction.destination.field("account")).unwrap_or("");
+    pub(crate) fn steps_for(&self, payment: &Payment) -> Cow<'_, [Step]> {
+        // A single text has no name.
+        let destination = ["msisdn", "account", ""].iter().find_map(|name| payment.part(name)).unwrap_or("");
         if let Some(own) = destination.strip_prefix("script:") {
             return steps(own)
                 .unwrap_or_else(|problem| vec![Step::Invalid(format!("destination ({problem})"))])
@@ -92,8 +86,7 @@ impl Script {
             .iter()
             .find(|rule| match &rule.who {
                 Who::Destination(pattern) => fits(pattern, destination),
-                Who::Amount(pattern) => fits(pattern, &instruction.amount.amount),
-                Who::Key(pattern) => fits(pattern, &instruction.key.hex),
+                Who::Amount(pattern) => fits(pattern, &payment.amount),
                 Who::Anyone => true,
             })
             .map_or(Cow::Borrowed(&[Step::Settled(None)]), |rule| Cow::Borrowed(&rule.steps))
@@ -105,9 +98,8 @@ fn rule(line: &str) -> Result<Rule, String> {
     let who = match who.split_whitespace().collect::<Vec<_>>()[..] {
         ["destination", pattern] => Who::Destination(pattern.to_owned()),
         ["amount", pattern] => Who::Amount(pattern.to_owned()),
-        ["key", pattern] => Who::Key(pattern.to_owned()),
         ["otherwise"] => Who::Anyone,
-        _ => return Err(format!("expected destination, amount, key or otherwise, not {who:?}")),
+        _ => return Err(format!("expected destination, amount or otherwise, not {who:?}")),
     };
     Ok(Rule { who, steps: steps(timeline)? })
 }
@@ -135,6 +127,7 @@ fn step(text: &str) -> Result<Step, String> {
         _ if code.is_some() => return Err(format!("{word} takes nothing after it, or is no step")),
         "not-found" => Step::NotFound,
         "not-sent" => Step::NotSent,
+        "silent" => Step::Silent,
         "trap" => Step::Trap,
         "spin" => Step::Spin,
         "bomb" => Step::Bomb,

@@ -1,30 +1,22 @@
+use crate::prelude::*;
 use crate::{Description, Need};
 
 impl Description {
-    /// An adapter that can be asked about payments and needs nothing; add to it with the functions below.
+    /// An adapter that needs nothing; add to it with the functions below.
     pub fn new(name: &str, version: &str) -> Self {
         Self {
             name: name.to_owned(),
             version: version.to_owned(),
             currencies: Vec::new(),
-            can_query: true,
             settings: Vec::new(),
-            secrets: Vec::new(),
-            keys: Vec::new(),
-            tokens: Vec::new(),
+            variables: Vec::new(),
+            facts: Vec::new(),
         }
     }
 
     #[must_use]
     pub fn currencies(mut self, codes: &[&str]) -> Self {
         self.currencies = codes.iter().map(|code| (*code).to_owned()).collect();
-        self
-    }
-
-    /// The rail cannot be asked about a payment.
-    #[must_use]
-    pub fn without_query(mut self) -> Self {
-        self.can_query = false;
         self
     }
 
@@ -35,20 +27,15 @@ impl Description {
     }
 
     #[must_use]
-    pub fn secret(mut self, need: Need) -> Self {
-        self.secrets.push(need);
+    pub fn variable(mut self, need: Need) -> Self {
+        self.variables.push(need);
         self
     }
 
+    /// The facts that it reads in replies.
     #[must_use]
-    pub fn key(mut self, need: Need) -> Self {
-        self.keys.push(need);
-        self
-    }
-
-    #[must_use]
-    pub fn token(mut self, need: Need) -> Self {
-        self.tokens.push(need);
+    pub fn facts(mut self, names: &[&str]) -> Self {
+        self.facts = names.iter().map(|name| (*name).to_owned()).collect();
         self
     }
 }

@@ -1,31 +1,52 @@
 //! What a rail adapter needs, and no rail's name.
 //!
-//! An adapter implements [`Adapter`] and names itself in [`export!`]. It runs in a fresh instance per attempt, single
-//! threaded and without async: [`http::Request::send`] returns when the reply is there.
+//! An adapter is a pure function: it implements [`Adapter`] and names itself in [`export!`]. It runs in a fresh instance per call,
+//! without clock, chance or network; the same input gives the same output. The host fills in the rail's form, sends it and reads the
+//! reply; the adapter says what is wrong with a payment, fills in the variables that the form leaves to it, and reads replies, too.
 //!
 //! ```ignore
 //! struct Example;
 //!
 //! impl rail_sdk::Adapter for Example {
-//!     fn describe() -> Description { Description::new("example", "1.0.0") }
-//!     fn validate(instruction: &Instruction) -> Result<(), Vec<Violation>> { Ok(()) }
-//!     fn disburse(instruction: &Instruction) -> Answer { … }
-//!     fn query_status(instruction: &Instruction) -> Answer { … }
+//!     fn describe() -> Description { Description::new("example", "1.0.0").facts(&["status"]) }
+//!     fn read(_: Operation, _: &str, reply: &Reply) -> Result<Facts, String> {
+//!         reply.facts(&[("status", "/status")])
+//!     }
 //! }
 //!
 //! rail_sdk::export!(Example);
 //! ```
 
-pub mod answer;
+#![cfg_attr(not(any(test, feature = "std")), no_std)]
+
+extern crate alloc;
+
+pub mod arena;
 pub mod describe;
-pub mod destination;
-pub mod http;
-pub mod log;
-pub mod money;
-pub mod msisdn;
-pub mod settings;
-pub mod tokens;
-pub mod vault;
+pub mod payment;
+
+/// What adapters use that `core` does not have. An adapter with `#![no_std]` imports nothing at all.
+pub mod prelude {
+    pub use alloc::borrow::{Cow, ToOwned};
+    pub use alloc::boxed::Box;
+    pub use alloc::string::{String, ToString};
+    pub use alloc::vec::Vec;
+    pub use alloc::{format, vec};
+}
+
+use prelude::*;
+
+// For copying and comparing memory, which this target leaves to the C library. Nothing else of it is linked.
+#[cfg(all(target_family = "wasm", not(any(test, feature = "std"))))]
+#[link(name = "c")]
+unsafe extern "C" {}
+
+/// An adapter that fails is ended where it stands; the host says that it trapped.
+#[cfg(all(target_family = "wasm", not(any(test, feature = "std"))))]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    core::arch::wasm32::unreachable()
+}
 
 #[doc(hidden)]
 pub mod bindings {
@@ -38,22 +59,38 @@ pub mod bindings {
     });
 }
 
-pub use bindings::exports::symphony::rail::adapter::{Description, Need};
-pub use bindings::symphony::rail::types::{
-    Answer, Declined, Destination, Instruction, Money, Pending, RailCode, RailKey, Settled, Unclear,
-    Violation,
+pub use bindings::exports::symphony::rail::adapter::{
+    Description, Need, Operation, Payment, Reply, Value, Violation,
 };
+
+/// Facts or values by name.
+pub type Facts = Vec<Value>;
+
+#[cfg(target_family = "wasm")]
+#[global_allocator]
+static ARENA: arena::Arena = arena::Arena::new();
 
 /// A rail adapter. The functions are told in `wit/1.0.0/adapter.wit`.
 pub trait Adapter {
     fn describe() -> Description;
 
-    /// All that is wrong at once.
-    fn validate(instruction: &Instruction) -> Result<(), Vec<Violation>>;
+    /// All that is wrong at once. The fields of the rail's file were compared before.
+    fn validate(_: &Payment) -> Result<(), Vec<Violation>> {
+        Ok(())
+    }
 
-    fn disburse(instruction: &Instruction) -> Answer;
+    /// Values for the variables of the request that pays.
+    fn disburse(_: &Payment) -> Result<Facts, String> {
+        Ok(Facts::new())
+    }
 
-    fn query_status(instruction: &Instruction) -> Answer;
+    /// Values for the variables of the request that asks.
+    fn query_status(_: &Payment) -> Result<Facts, String> {
+        Ok(Facts::new())
+    }
+
+    /// What a reply says, by the names of the rail's file.
+    fn read(operation: Operation, step: &str, reply: &Reply) -> Result<Facts, String>;
 }
 
 #[doc(hidden)]
@@ -64,16 +101,20 @@ impl<A: Adapter> bindings::exports::symphony::rail::adapter::Guest for Exported<
         A::describe()
     }
 
-    fn validate(instruction: Instruction) -> Result<(), Vec<Violation>> {
-        A::validate(&instruction)
+    fn validate(payment: Payment) -> Result<(), Vec<Violation>> {
+        A::validate(&payment)
     }
 
-    fn disburse(instruction: Instruction) -> Answer {
-        A::disburse(&instruction)
+    fn disburse(payment: Payment) -> Result<Facts, String> {
+        A::disburse(&payment)
     }
 
-    fn query_status(instruction: Instruction) -> Answer {
-        A::query_status(&instruction)
+    fn query_status(payment: Payment) -> Result<Facts, String> {
+        A::query_status(&payment)
+    }
+
+    fn read(operation: Operation, step: String, reply: Reply) -> Result<Facts, String> {
+        A::read(operation, &step, &reply)
     }
 }
 

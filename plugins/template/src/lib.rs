@@ -1,52 +1,37 @@
-//! The adapter's exports. What the rail says is in `wire`, what it means in `map`.
+//! The adapter's exports. What the rail says is in `wire`, what that is by the names of rail.toml in `map`.
+
+#![cfg_attr(target_family = "wasm", no_std)]
 
 mod map;
 mod wire;
 
-use rail_sdk::http::{Failure, Request, Response};
-use rail_sdk::{Adapter, Answer, Description, Instruction, Need, Violation, settings, vault};
+use rail_sdk::prelude::*;
+use rail_sdk::{Adapter, Description, Facts, Operation, Payment, Reply, Violation};
 
 struct Rail;
+
+/// What this rail takes at most in one payment, in the currency's smallest unit.
+const MINOR_UNITS_MAX: u128 = 100_000_000_000_000_000;
 
 impl Adapter for Rail {
     fn describe() -> Description {
         Description::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))
-            .setting(Need::required("base_url", "where the rail is, without a slash at the end"))
-            .secret(Need::required("api_key", "sent as X-Api-Key"))
+            .facts(&["status", "reason", "body"])
     }
 
-    fn validate(instruction: &Instruction) -> Result<(), Vec<Violation>> {
-        let mut violations = Vec::new();
-        let msisdn = instruction.destination.part("msisdn").unwrap_or_default();
-        if !(9..=15).contains(&msisdn.len()) || !msisdn.bytes().all(|byte| byte.is_ascii_digit()) {
-            violations.push(Violation::new("destination.msisdn", "must be 9 to 15 digits"));
-        }
-        if violations.is_empty() { Ok(()) } else { Err(violations) }
-    }
-
-    fn disburse(instruction: &Instruction) -> Answer {
-        let request = Request::post(format!("{}/payments", settings::required("base_url")))
-            .header("x-reference-id", instruction.key.uuid.clone())
-            .json(&wire::Payment::of(instruction));
-        match send(request) {
-            Ok(reply) => map::disbursed(&reply),
-            Err(failure) => Answer::of_failed_disburse(failure),
+    /// What the fields of rail.toml cannot say.
+    fn validate(payment: &Payment) -> Result<(), Vec<Violation>> {
+        let minor_units: u128 = payment.amount.replacen('.', "", 1).parse().unwrap_or(u128::MAX);
+        match minor_units > MINOR_UNITS_MAX {
+            true => Err(vec![Violation::new("amount", "is more than this rail takes")]),
+            false => Ok(()),
         }
     }
 
-    fn query_status(instruction: &Instruction) -> Answer {
-        let url = format!("{}/payments/{}", settings::required("base_url"), instruction.key.uuid);
-        match send(Request::get(url)) {
-            Ok(reply) => map::status(&reply),
-            Err(failure) => Answer::of_failed_query(failure),
-        }
+    /// An adapter's own reading can only make the host ask again: read strictly, and say no more than the reply does.
+    fn read(_: Operation, _: &str, reply: &Reply) -> Result<Facts, String> {
+        map::facts(reply)
     }
-}
-
-fn send(request: Request) -> Result<Response, Failure> {
-    // A handle, not the key itself: the host fills it in where rail.toml says.
-    let handle = vault::handle("api_key").map_err(|problem| Failure::NotSent(format!("{problem:?}")))?;
-    request.header("x-api-key", handle).send()
 }
 
 rail_sdk::export!(Rail);

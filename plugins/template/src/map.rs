@@ -1,39 +1,16 @@
-//! What the rail's replies mean, as facts. What follows from them is for the host to decide, by the codes in rail.toml.
+//! What the rail's replies say, by the names of rail.toml. What follows from a fact is for its code table to say.
 
-use rail_sdk::http::Response;
-use rail_sdk::{Answer, RailCode};
+use rail_sdk::prelude::*;
+use rail_sdk::{Facts, Reply};
 
 use crate::wire::Status;
 
-pub(crate) fn disbursed(reply: &Response) -> Answer {
-    known(reply)
-}
-
-pub(crate) fn status(reply: &Response) -> Answer {
-    match reply.status() {
-        404 => Answer::NotFound,
-        _ => known(reply),
+pub(crate) fn facts(reply: &Reply) -> Result<Facts, String> {
+    // An empty 404 is all that the rail says of a payment that it does not know.
+    if reply.status == 404 && reply.is_blank() {
+        return Ok(vec![("body".to_owned(), "blank".to_owned())]);
     }
-}
-
-/// Anything that is not said in so many words is unclear.
-fn known(reply: &Response) -> Answer {
-    let Ok(said) = reply.json::<Status>() else {
-        return Answer::unclear(None, format!("HTTP {} without a status", reply.status()));
-    };
-    let code = |field, value: &str| Some(RailCode::new(field, value));
-    match (said.status.as_str(), said.reference) {
-        ("PAID", Some(reference)) => Answer::settled(reference, code("status", "PAID")),
-        ("ACCEPTED", reference) => Answer::pending(reference, code("status", "ACCEPTED")),
-        ("REFUSED", _) => {
-            let reason = said.reason.unwrap_or_default();
-            match reason.is_empty() {
-                true => Answer::unclear(code("status", "REFUSED"), "refused without a reason"),
-                false => Answer::declined(code("reason", &reason), "refused by the rail"),
-            }
-        }
-        (other, _) => {
-            Answer::unclear(code("status", other), "a status that the rail's documents do not explain")
-        }
-    }
+    let said: Status = serde_json::from_slice(&reply.body).map_err(|error| error.to_string())?;
+    let reason = said.reason.map(|reason| ("reason".to_owned(), reason));
+    Ok(core::iter::once(("status".to_owned(), said.status)).chain(reason).collect())
 }

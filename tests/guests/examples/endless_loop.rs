@@ -1,8 +1,8 @@
 //! Never comes back from `disburse`.
 
-use rail_sdk::{Answer, Instruction};
+use rail_sdk::{Facts, Payment};
 
-fn disburse(_: &Instruction) -> Answer {
+fn disburse(_: &Payment) -> Result<Facts, String> {
     loop {
         std::hint::black_box(());
     }

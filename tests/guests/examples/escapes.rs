@@ -1,6 +1,6 @@
 //! Wherever it can say something, it says what a terminal would obey.
 
-use rail_sdk::{Adapter, Answer, Description, Instruction, Need, Violation};
+use rail_sdk::{Adapter, Description, Facts, Need, Operation, Payment, Reply, Violation};
 
 const CLEARS: &str = "\u{1b}[2J\u{9b}31m\u{202e}reversed\u{7}";
 
@@ -9,22 +9,25 @@ struct Guest;
 impl Adapter for Guest {
     fn describe() -> Description {
         Description::new(&format!("name{CLEARS}"), &format!("1{CLEARS}"))
-            .currencies(&["Z\u{1b}W"])
             .setting(Need::optional(&format!("setting{CLEARS}"), &format!("purpose{CLEARS}")))
+            .variable(Need::optional("note", CLEARS))
+            .facts(&[&format!("fact{CLEARS}")])
     }
 
-    fn validate(_: &Instruction) -> Result<(), Vec<Violation>> {
-        Ok(())
+    fn validate(payment: &Payment) -> Result<(), Vec<Violation>> {
+        match payment.amount.as_str() {
+            "1.00" => Err(vec![Violation::new(&format!("field{CLEARS}"), format!("problem{CLEARS}"))]),
+            _ => Ok(()),
+        }
     }
 
-    fn disburse(_: &Instruction) -> Answer {
-        rail_sdk::log::info(&format!("line{CLEARS}"), &[(&format!("field{CLEARS}"), CLEARS)]);
+    fn disburse(_: &Payment) -> Result<Facts, String> {
         println!("output{CLEARS}");
         panic!("panic{CLEARS}")
     }
 
-    fn query_status(_: &Instruction) -> Answer {
-        Answer::unclear(None, format!("detail{CLEARS}"))
+    fn read(_: Operation, _: &str, _: &Reply) -> Result<Facts, String> {
+        Err(CLEARS.to_owned())
     }
 }
 

@@ -1,12 +1,13 @@
 //! Counts its calls in a static.
 
-use rail_sdk::{Answer, Instruction};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-static CALLS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+use rail_sdk::{Facts, Payment};
 
-fn disburse(_: &Instruction) -> Answer {
-    let calls = CALLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
-    Answer::settled(calls.to_string(), None)
+static CALLS: AtomicU32 = AtomicU32::new(0);
+
+fn disburse(_: &Payment) -> Result<Facts, String> {
+    guests::note((CALLS.fetch_add(1, Ordering::Relaxed) + 1).to_string())
 }
 
 guests::guest!(disburse);

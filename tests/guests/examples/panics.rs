@@ -1,9 +1,9 @@
 //! Panics, and says something on the way out.
 
-use rail_sdk::{Answer, Instruction};
+use rail_sdk::{Facts, Payment};
 
-fn disburse(instruction: &Instruction) -> Answer {
-    panic!("cannot pay {}", instruction.amount.amount)
+fn disburse(payment: &Payment) -> Result<Facts, String> {
+    panic!("cannot pay {}", payment.amount)
 }
 
 guests::guest!(disburse);

@@ -1,10 +1,3 @@
-//! Asks the rail to pay and tells what it heard: what an adapter should do.
+//! An honest adapter.
 
-use guests::{pay, tell};
-use rail_sdk::{Answer, Instruction};
-
-fn disburse(instruction: &Instruction) -> Answer {
-    tell(pay(instruction).send())
-}
-
-guests::guest!(disburse);
+guests::guest!(guests::nothing);

@@ -1,10 +1,10 @@
-//! Sleeps for an hour.
+//! Sleeps for an hour, by its own clock.
 
-use rail_sdk::{Answer, Instruction};
+use rail_sdk::{Facts, Payment};
 
-fn disburse(_: &Instruction) -> Answer {
+fn disburse(_: &Payment) -> Result<Facts, String> {
     std::thread::sleep(std::time::Duration::from_secs(3600));
-    Answer::NotFound
+    guests::note("awake")
 }
 
 guests::guest!(disburse);

@@ -1,71 +1,49 @@
-//! What the guests share: a rail with one endpoint to pay at, and the shortest way to be an adapter.
+//! What the guests share: the shortest way to be an adapter of the test rail, which says what it has to say in a plain text.
 
-use rail_sdk::http::{Failure, Request, Response};
-use rail_sdk::{Answer, Instruction, RailCode, settings};
-use serde_json::json;
+use rail_sdk::{Facts, Payment, Reply};
 
-/// Where the rail is.
-pub fn base() -> String {
-    settings::required("base")
+/// An honest adapter has nothing to add.
+pub fn nothing(_: &Payment) -> Result<Facts, String> {
+    Ok(Facts::new())
 }
 
-/// A request to pay, as the rail's file expects it.
-pub fn pay(instruction: &Instruction) -> Request {
-    let body = json!({
-        "amount": instruction.amount.amount,
-        "currency": instruction.amount.currency,
-        "payee": instruction.destination.part("msisdn"),
-        "key": instruction.key.uuid,
-    });
-    Request::post(format!("{}/pay", base()))
-        .header("x-reference-id", instruction.key.uuid.clone())
-        .json(&body)
+/// The text of a reply.
+pub fn text(reply: &Reply) -> Result<Facts, String> {
+    let text = String::from_utf8_lossy(&reply.body).trim().to_owned();
+    Ok(vec![("text".to_owned(), text)])
 }
 
-/// What was heard, with the status as a code.
-pub fn tell(reply: Result<Response, Failure>) -> Answer {
-    match reply {
-        Ok(reply) if reply.status() == 200 => {
-            let body = String::from_utf8_lossy(reply.body()).into_owned();
-            Answer::settled(body, Some(RailCode::new("status", "200")))
-        }
-        Ok(reply) => Answer::unclear(Some(RailCode::new("status", reply.status().to_string())), "not paid"),
-        Err(failure) => match failure {
-            Failure::Denied(why) => Answer::NotSent(format!("denied: {why}")),
-            Failure::NotSent(why) => Answer::NotSent(format!("not sent: {why}")),
-            Failure::MaybeSent(why) => Answer::unclear(None, format!("maybe sent: {why}")),
-            Failure::Limit(why) => Answer::unclear(None, format!("limit: {why}")),
-        },
-    }
+/// A value for the one variable that the rail's file declares.
+pub fn note(value: impl Into<String>) -> Result<Facts, String> {
+    Ok(vec![("note".to_owned(), value.into())])
 }
 
-/// Makes an adapter of a function to disburse, and of one to validate if there is any.
+/// Makes an adapter of a function to disburse, and of one to read if there is any.
 #[macro_export]
 macro_rules! guest {
-    ($disburse:ident) => {
-        fn valid(_: &rail_sdk::Instruction) -> Result<(), Vec<rail_sdk::Violation>> {
-            Ok(())
-        }
-        $crate::guest!(valid, $disburse);
+    ($disburse:path) => {
+        $crate::guest!($disburse, $crate::text);
     };
-    ($validate:ident, $disburse:ident) => {
+    ($disburse:path, $read:path) => {
         struct Guest;
 
         impl rail_sdk::Adapter for Guest {
             fn describe() -> rail_sdk::Description {
                 rail_sdk::Description::new(env!("CARGO_CRATE_NAME"), "1.0.0")
+                    .variable(rail_sdk::Need::optional("note", "whatever it has to say"))
+                    .facts(&["text"])
             }
 
-            fn validate(instruction: &rail_sdk::Instruction) -> Result<(), Vec<rail_sdk::Violation>> {
-                $validate(instruction)
+            fn disburse(payment: &rail_sdk::Payment) -> Result<rail_sdk::Facts, String> {
+                $disburse(payment)
             }
 
-            fn disburse(instruction: &rail_sdk::Instruction) -> rail_sdk::Answer {
-                $disburse(instruction)
-            }
-
-            fn query_status(instruction: &rail_sdk::Instruction) -> rail_sdk::Answer {
-                $disburse(instruction)
+            fn read(
+                _: rail_sdk::Operation,
+                _: &str,
+                reply: &rail_sdk::Reply,
+            ) -> Result<rail_sdk::Facts, String> {
+                $read(reply)
             }
         }
 

@@ -28,7 +28,7 @@ use uuid::Uuid;
 
 pub use audit::Audit;
 pub use host::Host;
-pub use rails::{Rail, Wanted};
+pub use rails::{Rail, Wanted, leave_out_question};
 
 use crate::host::drains_patiently;
 use crate::play::set;

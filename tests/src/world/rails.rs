@@ -1,12 +1,13 @@
 //! The rails of a world: each a simulator behind a wire, and the project's own file for it with pauses that a test can wait for.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use rail_simulators::{Entry, Name, Options, Simulator};
 use railhost::payment::{KeyForm, RailKey};
 use serde_json::{Value, json};
-use toml::Table;
+use toml::{Table, Value as Toml};
 use uuid::Uuid;
 
 use super::wire::{Far, Wire};
@@ -37,6 +38,7 @@ pub struct Wanted {
     pub script: String,
     /// The rail takes a key that it has seen for a new one, and its file says so.
     pub forgetful: bool,
+    /// Where not, its file has no question.
     pub can_query: bool,
 }
 
@@ -67,7 +69,9 @@ impl Rail {
                 file.insert("idempotent".to_owned(), false.into());
                 file.insert("hand_over_marks".to_owned(), true.into());
             }
-            file.insert("status_query".to_owned(), wanted.can_query.into());
+            if !wanted.can_query {
+                leave_out_question(file);
+            }
             change(file);
         });
         fs::write(folder.join(format!("{}.toml", wanted.name)), file).expect("written");
@@ -81,6 +85,38 @@ impl Rail {
 
     pub fn key(&self, outbox_id: Uuid) -> String {
         key(self.kind, outbox_id)
+    }
+}
+
+/// Makes a rail that cannot be asked what became of a payment: without the question, and without what only its replies tell.
+pub fn leave_out_question(file: &mut Table) {
+    let question = file.remove("query-status").expect("a question");
+    let steps = file["steps"].as_table_mut().expect("steps");
+    for step in question["steps"].as_array().expect("steps") {
+        steps.remove(step.as_str().expect("a name"));
+    }
+    let replies = steps.values().filter_map(|step| step.get("reply")?.as_table()).flat_map(Table::values);
+    let facts = replies.filter_map(|reply| reply.get("facts")?.as_table()).flat_map(Table::keys);
+    let told: BTreeSet<String> = facts.cloned().collect();
+    let is_told = |field: &Toml| field.as_str().is_some_and(|field| field == "http" || told.contains(field));
+
+    let codes = file["codes"].as_table_mut().expect("codes");
+    for list in ["precedence", "reasons"] {
+        if let Some(fields) = codes.get_mut(list).and_then(Toml::as_array_mut) {
+            fields.retain(is_told);
+        }
+    }
+    codes["rows"].as_array_mut().expect("rows").retain(|row| {
+        let is_read = match &row["field"] {
+            Toml::Array(fields) => fields.iter().all(is_told),
+            field => is_told(field),
+        };
+        is_read && row.get("operation").and_then(Toml::as_str) != Some("query-status")
+    });
+    for needs in ["success_needs", "refusal_needs"] {
+        if let Some(needs) = codes.get_mut(needs).and_then(Toml::as_table_mut) {
+            needs.remove("query-status");
+        }
     }
 }
 

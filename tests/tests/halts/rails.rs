@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use harness::host::{Host, enqueue, pay, until};
+use harness::host::{Host, enqueue_of, pay, until};
 use harness::world::{Plan, Wanted, World};
 use harness::yard::{Yard, guest};
 use harness::{Db, PATIENCE, Pg, Role, railhost};
@@ -129,20 +129,31 @@ async fn a_rail_that_asks_everybody_to_wait_is_left_alone_for_that_long() {
     world.hosts[0].kill();
 }
 
+/// Of one participant alone it may be that participant's doing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_adapter_that_alters_the_money_is_stopped_for_a_person() {
-    let (db, yard) = (Db::fresh(Pg::V18).await, Yard::new().await);
-    yard.put_rail("mock", &guest("alters_amount"), |file| file);
-    let host = Host::over(db.database(), yard.sandbox.clone(), &yard.path("rails"), Options::default()).await;
-    enqueue(&db, &vec![pay("5.00"); 20]).await;
-    until(&db, "rails where rail_type = 'mock' and state = 'PAUSED'", |rows| rows == 1).await;
-    host.until_metric(r#"egress_denied_total{rail="mock",rule="amount"}"#, |denied| denied >= 1.0).await;
-    let mut owner = db.connect(Role::Superuser).await;
-    let why: String = sqlx::query_scalar("select why from symphony.operator_acts where act = 'stop_rail'")
-        .fetch_one(&mut owner)
-        .await
-        .expect("an act");
-    assert!(why.contains("tried what it must not"), "{why}");
-    assert_eq!(yard.rail.asked().len(), 0, "nothing left");
-    host.drain().await;
+async fn an_adapter_that_does_what_it_must_not_to_two_participants_is_stopped_for_a_person() {
+    for (name, rule, leaves) in [("undeclared_value", "variable", false), ("reads_opposite", "reading", true)]
+    {
+        let (db, yard) = (Db::fresh(Pg::V18).await, Yard::new().await);
+        yard.put_rail("mock", &guest(name), |file| file);
+        let host =
+            Host::over(db.database(), yard.sandbox.clone(), &yard.path("rails"), Options::default()).await;
+        enqueue_of(&db, "one", &vec![pay("5.00"); 5]).await;
+        let denied = format!(r#"egress_denied_total{{rail="mock",rule="{rule}"}}"#);
+        host.until_metric(&denied, |denied| denied >= 1.0).await;
+        let mut owner = db.connect(Role::Superuser).await;
+        let paused = "select count(*) from symphony.rails where rail_type = 'mock' and state = 'PAUSED'";
+        let stopped: i64 = sqlx::query_scalar(paused).fetch_one(&mut owner).await.expect("a count");
+        assert_eq!(stopped, 0, "{name}: one participant stops no rail");
+        enqueue_of(&db, "two", &[pay("5.00")]).await;
+        until(&db, "rails where rail_type = 'mock' and state = 'PAUSED'", |rows| rows == 1).await;
+        let why: String =
+            sqlx::query_scalar("select why from symphony.operator_acts where act = 'stop_rail'")
+                .fetch_one(&mut owner)
+                .await
+                .expect("an act");
+        assert!(why.contains("did what it must not"), "{why}");
+        assert_eq!(!yard.rail.asked().is_empty(), leaves, "{name}");
+        host.drain().await;
+    }
 }

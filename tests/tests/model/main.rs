@@ -1,6 +1,7 @@
 //! One payment, two hosts, one rail: every interleaving. The hosts decide with the project's own functions (outcome, next step,
 //! key), the outbox is the reference model that the SQL is tested against, and everything between them may be lost or late.
-//! A host may stop between any two steps for as long as it likes, and go on as if nothing had happened.
+//! An adapter may doubt any verdict. A host may stop between any two steps for as long as it likes, and go on as if nothing had
+//! happened.
 
 mod search;
 mod setup;
@@ -71,6 +72,50 @@ fn a_rail_that_has_to_be_left_alone_now_and_then_neither_pays_twice_nor_against_
         let setup = Setup { deduplicates, ..Setup::HELD };
         assert!(holds(&format!("holds, deduplicates: {deduplicates}"), setup) > 1_000);
     }
+}
+
+#[test]
+fn a_veto_of_the_adapter_costs_a_question_and_never_money() {
+    for deduplicates in [true, false] {
+        let setup = Setup { deduplicates, ..Setup::VETOED };
+        assert!(holds(&format!("vetoes, deduplicates: {deduplicates}"), setup) > 1_000);
+    }
+}
+
+#[test]
+fn a_veto_taken_for_a_refusal_is_found_out() {
+    breaks("a veto is a refusal", "disagreed", Setup { bug: Some(Bug::VetoIsRefusal), ..Setup::VETOED });
+}
+
+#[test]
+fn a_veto_taken_for_a_vote_is_found_out() {
+    breaks("a veto is a vote", "disagreed", Setup { bug: Some(Bug::VetoIsVote), ..Setup::VETOED });
+}
+
+#[test]
+fn replies_about_others_and_refusals_of_our_own_never_cost_money() {
+    for deduplicates in [true, false] {
+        let setup = Setup { deduplicates, ..Setup::MUDDLED };
+        assert!(holds(&format!("muddled, deduplicates: {deduplicates}"), setup) > 1_000);
+    }
+}
+
+#[test]
+fn a_strangers_reply_that_counts_is_found_out() {
+    breaks(
+        "a stranger's reply counts",
+        "disagreed",
+        Setup { bug: Some(Bug::StrangersReplyCounts), ..Setup::MUDDLED },
+    );
+}
+
+#[test]
+fn a_local_refusal_after_bytes_left_is_found_out() {
+    breaks(
+        "a local refusal is final",
+        "disagreed",
+        Setup { bug: Some(Bug::LocalRefusalIsFinal), ..Setup::MUDDLED },
+    );
 }
 
 #[test]

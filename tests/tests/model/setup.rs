@@ -10,6 +10,14 @@ pub(crate) enum Bug {
     SilenceIsHold,
     /// A host forgets what it sent, and hands it back as never sent.
     HandsBackWhatItSent,
+    /// What the adapter does not bear out is taken for refused.
+    VetoIsRefusal,
+    /// Where the adapter reads the opposite, its word counts.
+    VetoIsVote,
+    /// A reply about another payment counts.
+    StrangersReplyCounts,
+    /// What we refuse ourselves did not move, whatever left before.
+    LocalRefusalIsFinal,
 }
 
 /// The bounds of the search.
@@ -28,6 +36,12 @@ pub(crate) struct Setup {
     pub losses: u8,
     /// Times that the rail says that it cannot pay anybody now.
     pub holds: u8,
+    /// Verdicts that the adapter does not bear out.
+    pub vetoes: u8,
+    /// Replies that are about another payment.
+    pub strangers: u8,
+    /// Times that we refuse to send it ourselves.
+    pub refusals: u8,
     /// Times that the database comes back without its last commits.
     pub failovers: u8,
     /// The rail may turn away what it took before, or takes a moment later.
@@ -45,6 +59,9 @@ impl Setup {
         pauses: 0,
         losses: 1,
         holds: 0,
+        vetoes: 0,
+        strangers: 0,
+        refusals: 0,
         failovers: 0,
         fickle: true,
     };
@@ -53,4 +70,8 @@ impl Setup {
         Self { attempts: 4, kills: 0, expiries: 1, pauses: 1, losses: 0, ..Self::WIDE };
     /// The rail has to be left alone now and then.
     pub(crate) const HELD: Self = Self { kills: 0, holds: 2, ..Self::WIDE };
+    /// Replies are mixed up, and payments refused that were sent before.
+    pub(crate) const MUDDLED: Self = Self { kills: 0, strangers: 1, refusals: 1, ..Self::WIDE };
+    /// The adapter doubts what the host reads.
+    pub(crate) const VETOED: Self = Self { kills: 0, vetoes: 3, ..Self::WIDE };
 }

@@ -36,6 +36,9 @@ pub(crate) struct World {
     pauses: u8,
     losses: u8,
     holds: u8,
+    vetoes: u8,
+    strangers: u8,
+    refusals: u8,
     failovers: u8,
     /// What the rail does with a request at the door, once it has decided.
     turns_away: Option<bool>,
@@ -138,6 +141,9 @@ impl World {
             turns_away: None,
             losses: setup.losses,
             holds: setup.holds,
+            vetoes: setup.vetoes,
+            strangers: setup.strangers,
+            refusals: setup.refusals,
             failovers: setup.failovers,
         }
     }
@@ -230,7 +236,7 @@ impl World {
         }
         (&self.under_way, &self.rail).hash(hasher);
         (self.kills, self.expiries, self.pauses, self.losses, self.holds, self.failovers).hash(hasher);
-        self.turns_away.hash(hasher);
+        (self.vetoes, self.strangers, self.refusals, self.turns_away).hash(hasher);
     }
 }
 

@@ -51,6 +51,34 @@ on_each_postgres! {
         assert_eq!(hands.repair().await, [(id, 1)]);
     }
 
+    async fn what_was_captured_is_told_to_the_next_holder_and_may_only_be_used_by_the_present_one(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        let id = hands.enqueue("p", "k").await;
+        let lease = hands.claim_one().await;
+        let keep = |token: Uuid, values: &str| {
+            format!(
+                "select outbox_id from symphony.keep_captured('{WORKER}', array['{id}'::uuid], array['{token}'::uuid], array['{values}'::jsonb])"
+            )
+        };
+        let sql = keep(lease.lease_token, r#"{"quote": "q-1", "recipient": "r-1"}"#);
+        for _ in 0..2 {
+            assert_eq!(column::<Uuid>(&mut hands.executor, &sql).await, [id], "again is no error");
+        }
+        db.move_clock("60 seconds").await;
+        let late = keep(lease.lease_token, r#"{"transfer": "t-1"}"#);
+        assert_eq!(column::<Uuid>(&mut hands.executor, &late).await, Vec::<Uuid>::new(), "it is no longer ours");
+        let next = hands.claim_one().await;
+        let captured = |lease: &Leased| lease.past.as_ref().expect("it has a past")["captured"].clone();
+        let known = serde_json::json!({ "quote": "q-1", "recipient": "r-1", "transfer": "t-1" });
+        assert_eq!(captured(&next), known, "what the rail said is true also after the lease was lost");
+        run(&mut hands.executor, &keep(next.lease_token, r#"{"quote": "q-2"}"#)).await;
+        assert_eq!(release(&mut hands, WORKER, &next).await, 1);
+        assert_eq!(captured(&hands.claim_one().await)["quote"], "q-2", "the last one counts");
+        for odd in ["[1]", "null", r#"{"a": ""}"#] {
+            assert!(matches!(refusal(try_run(&mut hands.executor, &keep(next.lease_token, odd)).await).as_str(), "22023" | "23514"), "{odd}");
+        }
+    }
+
     async fn a_released_row_is_due_at_once_and_has_no_attempt(db: Db) {
         let mut hands = Hands::of(&db).await;
         hands.enqueue("p", "k").await;

@@ -1,7 +1,7 @@
 //! What a person may do about a payment: take it back, reissue one that moved no money, resolve one whose outcome is open.
 
 use harness::on_each_postgres;
-use harness::sql::{Answer, Hands, column, refusal, run, try_run};
+use harness::sql::{Answer, Hands, column, refusal, run, scalar, try_run};
 use uuid::Uuid;
 
 on_each_postgres! {
@@ -79,10 +79,10 @@ on_each_postgres! {
     async fn a_payment_of_an_adapter_that_lied_is_looked_at_at_once_and_until_it_is_settled(db: Db) {
         let mut hands = Hands::of(&db).await;
         let id = hands.enqueue("p", "k").await;
-        for code in ["ADAPTER_LIED", "QUERY_FAILED"] {
+        for code in ["ADAPTER_VETO", "QUERY_FAILED"] {
             let lease = hands.claim_one().await;
             hands.complete(&lease, &Answer { unsettled: Some(true), ..Answer::retry(code) }).await.expect("it is held");
-            assert_eq!(reviews(&mut hands, id).await, ["ADAPTER_LIED"], "after {code}");
+            assert_eq!(reviews(&mut hands, id).await, ["ADAPTER_VETO"], "after {code}");
         }
         let lease = hands.claim_one().await;
         hands.complete(&lease, &Answer::new("DISPATCHED")).await.expect("it is held");
@@ -90,8 +90,8 @@ on_each_postgres! {
 
         let last = hands.enqueue("p", "cannot be asked about").await;
         let lease = hands.claim_one().await;
-        hands.complete(&lease, &Answer { error_code: Some("ADAPTER_LIED"), ..Answer::new("FAILED") }).await.expect("it is held");
-        assert_eq!(reviews(&mut hands, last).await, ["ADAPTER_LIED"]);
+        hands.complete(&lease, &Answer { error_code: Some("ADAPTER_VETO"), ..Answer::new("FAILED") }).await.expect("it is held");
+        assert_eq!(reviews(&mut hands, last).await, ["ADAPTER_VETO"]);
     }
 
     async fn a_payment_that_did_not_leave_is_cancelled_and_its_stream_goes_on(db: Db) {
@@ -141,6 +141,28 @@ on_each_postgres! {
             assert_eq!(hands.count(table).await, 0, "{table}");
         }
         run(&mut hands.operator, "select symphony.suspend_participant('Zoë & Co', 'ops', 'why', true)").await;
+    }
+
+    async fn a_rail_knows_its_open_payments_by_one_form_of_the_key(db: Db) {
+        let mut hands = Hands::of(&db).await;
+        let configure = |forms: &str| {
+            format!("select symphony.configure_rail('mock', true, false, null, null, null, 'ops', 'why', {forms})")
+        };
+        run(&mut hands.operator, &configure("'uuid'")).await;
+        let id = hands.enqueue("p", "k").await;
+        run(&mut hands.operator, &configure("'hex32'")).await;
+        let lease = hands.claim_one().await;
+        assert_eq!(lease.outbox_id, id);
+        assert_eq!(refusal(try_run(&mut hands.operator, &configure("'uuid'")).await), "55006", "a host has it");
+        hands.complete(&lease, &Answer { unsettled: Some(true), ..Answer::retry("LOST") }).await.expect("it is held");
+        assert_eq!(refusal(try_run(&mut hands.operator, &configure("'uuid'")).await), "55006", "the rail may know it");
+        run(&mut hands.operator, &configure("'hex32'")).await;
+        run(&mut hands.operator, &configure("null")).await;
+        let lease = hands.claim_one().await;
+        hands.complete(&lease, &Answer::new("DISPATCHED")).await.expect("it is held");
+        run(&mut hands.operator, &configure("'uuid'")).await;
+        let known: String = scalar(&mut hands.owner, "select key_forms from symphony.rails").await;
+        assert_eq!(known, "uuid");
     }
 
     async fn an_act_without_a_name_or_a_reason_is_refused(db: Db) {

@@ -21,6 +21,7 @@ fn may_call(role: Role) -> Vec<&'static str> {
             "hint_payment",
             "history_days_left",
             "hold_outbox_leases",
+            "keep_captured",
             "mark_handed_over",
             "next_due_at",
             "note_rail_load",
@@ -57,12 +58,13 @@ fn may_call(role: Role) -> Vec<&'static str> {
 }
 
 /// What readers may read, besides the partitions of the history. Nobody else reads more than which migrations are applied.
-const READABLE: [&str; 21] = [
+const READABLE: [&str; 22] = [
     "blocked_streams",
     "operator_acts",
     "outbox_status",
     "participants",
     "payment_outbox_attempts",
+    "payment_outbox_captures",
     "payment_outbox_holds",
     "payment_outbox_late_answers",
     "payment_outbox_partitions",

@@ -3,16 +3,23 @@
 use std::sync::Arc;
 
 use harness::play::{Play, payment, play, set};
+use harness::world::leave_out_question;
 use rail_simulators::{Name, Options};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use serde_json::json;
+use toml::{Table, Value as Toml};
 
 const RAIL: Name = Name::Bank;
 
+/// The lines of the table.
+fn rows(file: &mut Table) -> &mut Vec<Toml> {
+    file["codes"]["rows"].as_array_mut().expect("rows")
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_most_specific_status_counts_wherever_it_stands() {
+async fn a_status_counts_wherever_it_stands_and_its_reason_before_it() {
     let cases = [
         ("then failed AC04", "FAILED no", "AC04"),
         ("then failed-as-payment AC01", "FAILED no", "AC01"),
@@ -57,7 +64,9 @@ async fn a_report_that_is_not_plainly_about_this_payment_never_fails_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_means_paid_is_agreed_with_each_bank() {
     let play = Play::with(Options::new(RAIL).script("otherwise: then settled, after 1s says ACCC"), |file| {
-        set(file, "settings", "settled_by", "ACCC");
+        let paid = |row: &&mut Toml| row["class"].as_str() == Some("success");
+        let row = rows(file).iter_mut().find(paid).expect("what means paid");
+        row["code"] = "ACCC".into();
     })
     .await;
     play.pay(&[payment(RAIL, "5.00")]).await;
@@ -71,22 +80,27 @@ async fn what_means_paid_is_agreed_with_each_bank() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_404_that_does_not_say_what_was_agreed_is_no_not_found() {
-    for agreed in ["no such payment", ""] {
+    for is_agreed in [true, false] {
         let options = Options::new(RAIL).script("otherwise: pay close-after; ask html 404, accept");
-        let play = Play::with(options, |file| set(file, "settings", "not_found", agreed)).await;
+        let play = Play::with(options, |file| {
+            rows(file).retain(|row| is_agreed || row["class"].as_str() != Some("not-found"));
+        })
+        .await;
         play.pay(&[payment(RAIL, "5.00")]).await;
         let ended = play.end().await;
         let attempts: Vec<_> = ended[0].attempts.iter().map(Option::as_deref).collect();
-        assert_eq!(attempts, [Some("OUTCOME_UNKNOWN"), Some("QUERY_FAILED"), None], "{agreed:?}: {ended:#?}");
+        assert_eq!(
+            attempts,
+            [Some("OUTCOME_UNKNOWN"), Some("QUERY_FAILED"), None],
+            "{is_agreed}: {ended:#?}"
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_answer_of_a_bank_that_cannot_be_asked_goes_to_a_person_at_once() {
-    let play = Play::with(Options::new(RAIL).script("amount 5.00: pay close-after"), |file| {
-        file.insert("status_query".to_owned(), false.into());
-    })
-    .await;
+    let options = Options::new(RAIL).script("amount 5.00: pay close-after");
+    let play = Play::with(options, leave_out_question).await;
     play.pay(&[payment(RAIL, "5.00"), payment(RAIL, "6.00")]).await;
     let ended = play.end().await;
     let told: Vec<_> = ended
@@ -99,7 +113,7 @@ async fn a_lost_answer_of_a_bank_that_cannot_be_asked_goes_to_a_person_at_once()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_that_was_sent_before_is_the_payment_itself() {
     let play = Play::with(Options::new(RAIL).script("otherwise: pay close-after, accept"), |file| {
-        file.insert("status_query".to_owned(), false.into());
+        leave_out_question(file);
         set(file, "pace", "resend_is_safe", true);
     })
     .await;
@@ -114,7 +128,11 @@ async fn a_message_that_was_sent_before_is_the_payment_itself() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn currencies_names_and_notes_arrive_as_they_are() {
-    let play = Play::with(Options::new(RAIL), |file| set(file, "settings", "currencies", "KWD JPY")).await;
+    let play = Play::with(Options::new(RAIL), |file| {
+        file.remove("amount");
+        file.insert("currencies".to_owned(), vec!["KWD", "JPY"].into());
+    })
+    .await;
     let pay = |amount: &str, currency: &str, name: &str, note: &str| {
         let destination = json!({ "account": "DE02120300000000202051", "bic": "BYLADEM1001", "name": name });
         json!({ "amount": amount, "currency": currency, "destination": destination, "narrative": note })

@@ -1,8 +1,9 @@
 //! What has to hold on each rail.
 
 use harness::play::{Ended, Play, ask_nobody, codes, impatient, key, payment, play, play_with, set, table};
+use harness::world::leave_out_question;
 use rail_simulators::{Name, Options};
-use railhost::rail::codes::{Asked, Meaning};
+use railhost::form::{Meaning, Operation};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -135,7 +136,7 @@ on_each_rail! {
 
     async fn a_refusal_means_what_the_table_says_of_its_code(rail: Name) {
         let field = refusal_field(rail);
-        let of = |class| codes(rail, Asked::QueryStatus, field, class);
+        let of = |class| codes(rail, Operation::QueryStatus, field, class);
         // Each hold stops the rail for a while: three of them say as much as sixty.
         let holds = of(Meaning::Hold).into_iter().take(3).collect();
         let (no, review) =
@@ -156,7 +157,7 @@ on_each_rail! {
 
     async fn a_final_no_is_the_last_word_on_its_key_also_where_another_day_might_bring_a_yes(rail: Name) {
         let field = refusal_field(rail);
-        let of = |class| codes(rail, Asked::QueryStatus, field, class).into_iter().next();
+        let of = |class| codes(rail, Operation::QueryStatus, field, class).into_iter().next();
         let both: Vec<_> = [of(Meaning::Hold), of(Meaning::Retryable)].into_iter().flatten().collect();
         let ended = play(rail, &both.iter().map(|code| format!("then failed {code}")).collect::<Vec<_>>()).await;
         for (ended, code) in ended.iter().zip(both) {
@@ -169,7 +170,7 @@ on_each_rail! {
     }
 
     async fn a_rail_that_pays_what_it_refused_is_convicted_by_its_ledger(rail: Name) {
-        let code = codes(rail, Asked::QueryStatus, refusal_field(rail), Meaning::Terminal).remove(0);
+        let code = codes(rail, Operation::QueryStatus, refusal_field(rail), Meaning::Terminal).remove(0);
         let play = Play::start(rail, &format!("otherwise: then failed {code}, after 30s settled")).await;
         play.pay(&[payment(rail, "5.00")]).await;
         let (ended, audit) = play.judged().await;
@@ -277,7 +278,7 @@ on_each_rail! {
         let options = Options { forgetful: true, ..Options::new(rail).script("otherwise: pay close-after") };
         let play = Play::with(options, |file| {
             set(file, "pace", "resend_is_safe", true);
-            file.insert("status_query".to_owned(), false.into());
+            leave_out_question(file);
         }).await;
         play.pay(&[payment(rail, "5.00")]).await;
         harness::host::until(&play.db, "payment_outbox_attempts", |rows| rows >= 3).await;
@@ -285,7 +286,9 @@ on_each_rail! {
     }
 
     async fn amounts_arrive_digit_by_digit(rail: Name) {
-        let amounts = ["0.01", "1.00", "999999999999.99", "90071992547409.93"];
+        // Airtel's is a JSON number, of which no more digits are sent than a float holds.
+        let greatest = if rail == Name::Airtel { "9007199254740.93" } else { "90071992547409.93" };
+        let amounts = ["0.01", "1.00", "999999999999.99", greatest];
         let play = Play::start(rail, "").await;
         play.pay(&amounts.map(|amount| payment(rail, amount))).await;
         let told = play.end_with_entries().await;
@@ -324,10 +327,10 @@ on_each_rail! {
         }
     }
 
-    async fn a_reply_that_is_no_reply_is_kept_for_a_person(rail: Name) {
+    async fn a_reply_that_is_no_reply_leaves_the_payment_to_a_person(rail: Name) {
         let ended = play(rail, &plans(&["pay html-after 500; ask html 500"])).await;
         let message = ended[0].message.as_deref().unwrap_or_default();
         assert_eq!((ended[0].state.as_str(), ended[0].money_moved.as_str()), ("FAILED", "unknown"), "{ended:#?}");
-        assert!(message.contains("HTTP 500: <html>"), "the first bytes are kept: {message}");
+        assert!(message.starts_with("the reply "), "it says what was wrong with the reply: {message}");
     }
 }

@@ -2,10 +2,12 @@
 
 use harness::host::{count, until};
 use harness::play::{Play, ask_nobody, key, payment, play, set};
+use harness::world::leave_out_question;
 use rail_simulators::{Name, Options};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use toml::{Table, Value as Toml};
 use uuid::Uuid;
 
 use crate::held;
@@ -13,14 +15,16 @@ use crate::straight::Straight;
 
 const RAIL: Name = Name::Mtn;
 
+/// Another market: its environment, what it pays in, and its phone numbers.
+fn move_to(file: &mut Table, environment: &str, currency: &str, country: &str) {
+    set(file, "settings", "target_environment", environment);
+    file.insert("currencies".to_owned(), vec![currency].into());
+    file["destination"]["parts"]["msisdn"]["country"] = country.into();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_sandbox_numbers_end_as_mtn_documents_them() {
-    let play = Play::with(Options::new(RAIL), |file| {
-        set(file, "settings", "target_environment", "sandbox");
-        set(file, "settings", "currency", "EUR");
-        set(file, "settings", "country_code", "46");
-    })
-    .await;
+    let play = Play::with(Options::new(RAIL), |file| move_to(file, "sandbox", "EUR", "46")).await;
     let numbers: &[(&str, &str, &str)] = &[
         ("46733123450", "FAILED unknown", "INTERNAL_PROCESSING_ERROR"),
         ("46733123451", "FAILED no", "APPROVAL_REJECTED"),
@@ -135,7 +139,7 @@ async fn created_is_pending() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reference_that_was_used_is_the_payment_itself_and_not_a_refusal() {
     let play = Play::with(Options::new(RAIL).script("otherwise: pay close-after, accept"), |file| {
-        file.insert("status_query".to_owned(), false.into());
+        leave_out_question(file);
         set(file, "pace", "resend_is_safe", true);
     })
     .await;
@@ -162,11 +166,9 @@ async fn letters_of_any_alphabet_arrive_as_they_are() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn currencies_without_decimals_are_paid_in_whole_units() {
     let play = Play::with(Options::new(RAIL), |file| {
-        set(file, "settings", "target_environment", "mtnuganda");
-        set(file, "settings", "currency", "UGX");
-        set(file, "settings", "country_code", "256");
-        set(file, "settings", "amount_min", "500");
-        set(file, "settings", "amount_max", "5000000");
+        move_to(file, "mtnuganda", "UGX", "256");
+        let bounds = "min = { UGX = \"500\" }\nmax = { UGX = \"5000000\" }";
+        file.insert("amount".to_owned(), Toml::Table(bounds.parse().expect("TOML")));
     })
     .await;
     let pay = |amount: &str| json!({ "amount": amount, "currency": "UGX", "destination": { "msisdn": "256771234567" } });

@@ -1,14 +1,15 @@
-//! An adapter straight against its simulator: no host, no database, and keys that a test knows beforehand.
+//! A rail's file and adapter straight against their simulator: no host, no database, and keys that a test knows beforehand.
 
 use std::sync::Arc;
 
 use harness::play::{rail_file, rails_folder};
 use harness::railhost_path;
 use rail_simulators::{Name, Options, Simulator};
+use railhost::form::{HTTP, Meaning, Side};
 use railhost::outcome::{self, Decision};
 use railhost::payment::{Instruction, Origin};
 use railhost::rail::definition::Definition;
-use railhost::rail::{self, Answer, Attempt, Heard, Loaded, Sandbox, Task};
+use railhost::rail::{self, Attempt, Heard, Loaded, Sandbox, Task};
 use serde_json::Value;
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -49,7 +50,7 @@ impl Straight {
     /// What a host makes of a new payment.
     pub(crate) async fn judge(&self, payment: &Value) -> Decision {
         let attempt = self.call(Task::Disburse, Uuid::new_v4(), payment).await;
-        outcome::disburse(self.loaded.kind, &attempt.heard, &attempt.witness, &self.loaded.codes)
+        outcome::disburse(&attempt.heard, &attempt.witness)
     }
 
     async fn call(&self, task: Task, outbox_id: Uuid, payment: &Value) -> Attempt {
@@ -64,14 +65,21 @@ impl Straight {
     }
 }
 
-/// The answer in a word, and the code that came with it.
+/// What was read in a word, and the rail's code for it. A status of HTTP is no code.
 fn told(attempt: &Attempt) -> String {
-    let (word, code) = match &attempt.heard {
-        Heard::Answer(Answer::Settled { code, .. }) => ("settled", code.as_ref()),
-        Heard::Answer(Answer::Pending { code, .. }) => ("pending", code.as_ref()),
-        Heard::Answer(Answer::Declined { code, .. }) => ("declined", code.as_ref()),
-        Heard::Answer(Answer::Unclear { code, .. }) => ("unclear", code.as_ref()),
+    let reading = match &attempt.heard {
+        Heard::Reading(reading) => reading,
+        Heard::Unanswered(_) => return "unclear".to_owned(),
         other => panic!("{other:?}"),
     };
+    let word = match (reading.veto, reading.side(), reading.meaning) {
+        (Some(_), ..) => "vetoed",
+        (_, Side::Paid, _) => "settled",
+        (_, Side::NotPaid, _) => "declined",
+        (_, Side::NotFound, _) => "not-found",
+        (_, Side::Open, Some(Meaning::Pending | Meaning::Received)) => "pending",
+        (_, Side::Open, _) => "unclear",
+    };
+    let code = reading.code.as_ref().filter(|code| code.field != HTTP);
     code.map_or_else(|| word.to_owned(), |code| format!("{word} {}", code.value))
 }

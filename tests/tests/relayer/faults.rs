@@ -161,6 +161,7 @@ async fn what_a_dead_host_marked_goes_to_a_person_and_the_rest_is_sent() {
         hand_over_marks: true,
         sla_seconds: None,
         rate: None,
+        key_forms: None,
     };
     let reason = Reason { by: "test".to_owned(), why: "test".to_owned() };
     Operator::new(&db.database()).configure_rail(&facts, &reason).await.expect("configured");

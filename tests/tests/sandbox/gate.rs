@@ -11,33 +11,47 @@ use harness::port::Port;
 use harness::rail::Reply;
 use harness::railhost_path;
 use harness::yard::{API_KEY, PATIENT, Yard, guest, instruction};
+use railhost::form::Meaning;
 use railhost::payment::KeyForm;
 use railhost::rail::definition::Definition;
 use railhost::rail::egress::Resolve;
-use railhost::rail::{Answer, Attempt, CallError, Heard, Left, Loaded, Options, Rule, Sandbox, Task};
+use railhost::rail::{Attempt, CallError, Heard, Left, Loaded, Options, Rule, Sandbox, Task};
 
 fn reason(attempt: &Attempt) -> &str {
     match &attempt.heard {
-        Heard::Answer(Answer::NotSent { reason }) => reason,
-        Heard::Answer(Answer::Unclear { detail, .. }) => detail,
+        Heard::Unanswered(why) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn is_paid(attempt: &Attempt) -> bool {
+    match &attempt.heard {
+        Heard::Reading(reading) => reading.meaning == Some(Meaning::Success) && reading.veto.is_none(),
         other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test]
 async fn a_payment_leaves_as_instructed_and_is_witnessed() {
-    let yard = Yard::new().await;
+    let yard = Yard::with(|_| Reply::says(200, "paid").header("x-reference", "R-1")).await;
     let loaded = yard.load("pays_and_tells").await;
     let payment = instruction();
     let attempt = loaded.call(&yard.sandbox, Task::Disburse, payment.clone(), None).await;
-    assert!(matches!(attempt.heard, Heard::Answer(Answer::Settled { .. })), "{:?}", attempt.heard);
+    assert!(is_paid(&attempt));
+    let Heard::Reading(reading) = &attempt.heard else { panic!("{attempt:?}") };
+    assert_eq!(reading.reference.as_deref(), Some("R-1"));
     assert_eq!(attempt.digest, loaded.digest);
     let seen = attempt.witness.money().expect("it was sent");
     assert_eq!((seen.left, seen.status, seen.whole), (Left::Body, Some(200), true));
-    let asked = yard.rail.asked();
-    assert_eq!(asked[0].headers["x-reference-id"], payment.key.form(KeyForm::Uuid).as_str());
+    let (asked, key) = (yard.rail.asked(), payment.key.form(KeyForm::Uuid));
+    assert_eq!(asked[0].headers["x-reference-id"], key.as_str());
     assert_eq!(asked[0].headers["host"], yard.rail.address.to_string().as_str());
     assert_eq!(asked[0].headers["content-length"], asked[0].body.len().to_string().as_str());
+    assert_eq!(asked[0].headers["accept-encoding"], "identity");
+    assert_eq!(
+        asked[0].body,
+        format!(r#"{{"amount":"10.50","currency":"ZMW","payee":"260961234567","key":"{key}"}}"#)
+    );
 }
 
 #[tokio::test]
@@ -61,70 +75,34 @@ async fn two_rails_never_share_a_connection() {
 }
 
 #[tokio::test]
-async fn what_the_rails_file_does_not_list_does_not_leave() {
-    let yard = Yard::new().await;
-    for (name, rule, why) in [
-        ("undeclared_host", Rule::Endpoint, "GET https://home.example/steal is no endpoint"),
-        (
-            "ip_literal",
-            Rule::Endpoint,
-            "GET http://169.254.169.254/latest/meta-data/, an address instead of a name, is no endpoint",
-        ),
-        ("alters_amount", Rule::Amount, "the amount at json /amount is not the instruction's"),
-        ("own_key", Rule::Key, "the key at header x-reference-id is not the instruction's"),
-        ("misplaces_secret", Rule::Secret, "api-key does not belong in header x-note"),
-    ] {
-        let attempt = yard.try_guest(name).await;
-        assert!(reason(&attempt).contains(why), "{name}: {}", reason(&attempt));
-        assert_eq!(attempt.witness.money_left(), Left::Nothing, "{name}");
-        let denied = &attempt.witness.denied[0];
-        assert_eq!(denied.rule, rule, "{name}");
-        assert!(denied.why.contains(why), "{name}");
-        assert_eq!(rule.is_tampering(), rule != Rule::Endpoint, "{name}");
-    }
-    assert_eq!(yard.rail.asked().len(), 0);
-}
-
-#[tokio::test]
-async fn money_leaves_once_per_attempt() {
-    let yard = Yard::new().await;
-    let attempt = yard.try_guest("pays_twice").await;
-    assert!(reason(&attempt).contains("one attempt moves money once"));
-    assert_eq!(yard.rail.asked().len(), 1);
-    assert_eq!(attempt.witness.money_left(), Left::Body, "the first did leave");
-    assert_eq!(attempt.witness.denied[0].rule, Rule::SecondPayment);
-}
-
-#[tokio::test]
-async fn validate_moves_no_money() {
-    let yard = Yard::new().await;
-    let attempt = yard.try_guest("pays_from_validate").await;
-    assert_eq!(attempt.witness.denied[0].rule, Rule::MoneyElsewhere);
-    let Heard::Invalid(violations) = attempt.heard else { panic!("{:?}", attempt.heard) };
-    assert!(violations[0].problem.contains("moves money, which Validate may not"), "{violations:?}");
-    assert_eq!(yard.rail.asked().len(), 0);
-}
-
-#[tokio::test]
-async fn a_redirect_is_a_reply_and_its_target_has_to_pass_the_gate() {
+async fn a_redirect_is_a_reply_and_is_not_followed() {
     let yard = Yard::with(|_| Reply::says(302, "").header("location", "https://evil.example/pay")).await;
-    let attempt = yard.try_guest("follows_redirect").await;
-    assert!(reason(&attempt).contains("GET https://evil.example/pay is no endpoint"), "{}", reason(&attempt));
+    let attempt = yard.try_guest("pays_and_tells").await;
+    let Heard::Reading(reading) = &attempt.heard else { panic!("{attempt:?}") };
+    assert_eq!(reading.meaning, None);
     assert_eq!(yard.rail.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_packed_reply_is_not_read() {
+    let yard = Yard::with(|_| Reply::says(200, "paid").header("content-encoding", "gzip")).await;
+    let attempt = yard.try_guest("pays_and_tells").await;
+    assert!(reason(&attempt).contains("the reply is packed"), "{}", reason(&attempt));
+    assert_eq!(attempt.witness.money().expect("it was sent").status, Some(200));
 }
 
 #[tokio::test]
 async fn a_secret_that_the_rail_sends_back_is_seen_by_nobody() {
     let yard = Yard::with(|asked| {
         let key = asked.headers["x-api-key"].to_str().expect("text").to_owned();
-        Reply::says(200, &format!("{{\"echo\": \"{key}\"}}")).header("x-echo", &key)
+        Reply::says(200, &format!("who is {key}?")).header("x-reference", &key)
     })
     .await;
-    let attempt = yard.try_guest("logs_secret").await;
+    let attempt = yard.try_guest("shows_reply").await;
     assert_eq!(yard.rail.asked()[0].headers["x-api-key"], API_KEY, "the rail got it");
     let all = format!("{attempt:?}");
     assert!(!all.contains(API_KEY), "{all}");
-    assert!(all.contains("[secret]"), "{all}");
+    assert!(all.contains("[secret]") && attempt.log.is_empty(), "the adapter was not shown it: {all}");
 }
 
 #[tokio::test]
@@ -133,7 +111,7 @@ async fn silence_leaves_it_open_whether_the_rail_acted() {
         let yard = Yard::with(move |_| reply.clone()).await;
         let timeouts = format!("timeouts = {{ call_ms = 20000, first_byte_ms = {first_byte_ms} }}");
         let attempt = yard.disburse(&yard.load_with("pays_and_tells", &timeouts).await).await;
-        assert!(reason(&attempt).contains("maybe sent"), "{}", reason(&attempt));
+        assert!(!reason(&attempt).is_empty());
         let seen = attempt.witness.money().expect("it was sent");
         assert_eq!((seen.left, seen.status), (Left::Body, None));
     }
@@ -164,7 +142,7 @@ async fn a_rail_that_cannot_be_reached_was_sent_nothing() {
         .replace(&yard.rail.base(), &format!("http://127.0.0.1:{}", port.number));
     let loaded = yard.load_file(&file).await.expect("it loads");
     let attempt = yard.disburse(&loaded).await;
-    assert!(reason(&attempt).contains("not sent"), "{}", reason(&attempt));
+    assert!(reason(&attempt).contains("127.0.0.1"), "{}", reason(&attempt));
     assert_eq!(attempt.witness.money_left(), Left::Nothing);
 }
 
@@ -173,7 +151,7 @@ async fn a_connection_that_the_rail_closed_meanwhile_costs_nothing() {
     let yard = Yard::with(|_| Reply::says(200, "paid").header("connection", "close")).await;
     let loaded = yard.load("pays_and_tells").await;
     for _ in 0..3 {
-        assert!(matches!(yard.disburse(&loaded).await.heard, Heard::Answer(Answer::Settled { .. })));
+        assert!(is_paid(&yard.disburse(&loaded).await));
     }
     assert_eq!(yard.rail.asked().len(), 3);
 }
@@ -191,7 +169,7 @@ async fn nothing_begins_after_the_lease_is_no_longer_trusted() {
 async fn a_reply_that_is_too_long_is_cut_off() {
     let yard = Yard::with(|_| Reply::says(200, &"x".repeat(600 * 1024))).await;
     let attempt = yard.try_guest("pays_and_tells").await;
-    assert!(reason(&attempt).contains("limit: the reply has more than"), "{}", reason(&attempt));
+    assert!(reason(&attempt).contains("the reply has more than"), "{}", reason(&attempt));
     let seen = attempt.witness.money().expect("it was sent");
     assert_eq!((seen.status, seen.whole), (Some(200), false));
 }
@@ -202,10 +180,8 @@ async fn long_headers_of_a_reply_are_read_up_to_the_limit() {
         let yard = Yard::with(move |_| Reply::says(200, "paid").header("x-long", &"x".repeat(bytes))).await;
         let attempt = yard.try_guest("pays_and_tells").await;
         match fits {
-            true => {
-                assert!(matches!(attempt.heard, Heard::Answer(Answer::Settled { .. })), "{:?}", attempt.heard)
-            }
-            false => assert!(reason(&attempt).contains("limit: the reply's headers"), "{}", reason(&attempt)),
+            true => assert!(is_paid(&attempt)),
+            false => assert!(reason(&attempt).contains("the reply's headers"), "{}", reason(&attempt)),
         }
         assert_eq!(attempt.witness.money().expect("it was sent").status, Some(200));
     }
@@ -250,22 +226,4 @@ async fn a_name_that_leads_inside_is_not_dialled() {
         assert_eq!(attempt.witness.denied[0].rule, Rule::Address);
     }
     assert_eq!(yard.rail.asked().len(), 0);
-}
-
-/// The rail speaks plain HTTP on the only port it has, and keeps the connection.
-#[tokio::test]
-async fn what_is_meant_for_tls_never_leaves_on_a_connection_without_it() {
-    let yard = Yard::with(|_| Reply::says(200, "paid")).await;
-    let base = yard.rail.base();
-    let secure = base.replace("http://", "https://");
-    let pays = yard.file(&guest("pays_then_asks_securely"), PATIENT);
-    let file = pays
-        .replace(&format!("{base}/moved"), &format!("{secure}/moved"))
-        .replace("[settings]", &format!("[settings]\nsecure = \"{secure}\""));
-    let loaded = yard.load_file(&file).await.expect("it loads");
-    let attempt = yard.disburse(&loaded).await;
-    let asked = yard.rail.asked();
-    assert!(asked.iter().all(|asked| asked.path == "/pay"), "{asked:?}\n{attempt:?}");
-    assert_eq!(asked.len(), 1);
-    assert!(reason(&attempt).contains("not sent"), "{}", reason(&attempt));
 }

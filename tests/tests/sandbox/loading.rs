@@ -7,7 +7,7 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use harness::yard::{Yard, guest};
 use harness::{forged, railhost_path};
 use railhost::payment::is_unsafe;
-use railhost::rail::artifact::{Digest, Outline, signed_text};
+use railhost::rail::artifact::{Digest, Outline, Pair};
 use railhost::rail::definition::Definition;
 use railhost::rail::{LoadError, Options, Sandbox};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -19,7 +19,7 @@ async fn refusal(bytes: &[u8]) -> LoadError {
 #[tokio::test]
 async fn a_component_that_imports_more_than_it_is_granted_is_refused_by_name() {
     let component = forged::component(
-        |wit| wit.replace("import tokens;", "import tokens;\n  import files: interface { open: func(); }"),
+        |wit| wit.replace("export adapter;", "import files: interface { open: func(); }\n  export adapter;"),
         |wat| wat,
     );
     let refused = refusal(&component).await;
@@ -78,20 +78,26 @@ async fn a_digest_that_is_not_the_pinned_one_is_refused() {
 }
 
 #[tokio::test]
-async fn a_signature_has_to_be_by_a_trusted_key_and_for_this_component() {
+async fn a_signature_has_to_be_by_a_trusted_key_for_this_component_and_this_file() {
     let yard = Yard::new().await;
     let component = guest("pays_and_tells");
     let (trusted, stranger) =
         (Ed25519KeyPair::generate().expect("a key"), Ed25519KeyPair::generate().expect("a key"));
     let key = hex::encode(trusted.public_key().as_ref());
     let file = yard.file(&component, &format!("signature = {{ file = \"sig\", trusted = [\"{key}\"] }}"));
-    let sign = |pair: &Ed25519KeyPair, bytes: &[u8]| {
-        hex::encode(pair.sign(&signed_text(&Digest::of(bytes))).as_ref())
+    let sign = |key: &Ed25519KeyPair, component: &[u8], file: &str| {
+        let pair = Pair { component: Digest::of(component), file: Digest::of(file.as_bytes()) };
+        hex::encode(key.sign(&pair.signed_text()).as_ref())
     };
 
-    fs::write(yard.path("sig"), sign(&trusted, &component)).expect("written");
+    fs::write(yard.path("sig"), sign(&trusted, &component, &file)).expect("written");
     yard.load_file(&file).await.expect("signed as it should be");
-    for wrong in [sign(&stranger, &component), sign(&trusted, b"another"), "no signature".to_owned()] {
+    for wrong in [
+        sign(&stranger, &component, &file),
+        sign(&trusted, b"another", &file),
+        sign(&trusted, &component, &format!("{file}\n")),
+        "no signature".to_owned(),
+    ] {
         fs::write(yard.path("sig"), wrong).expect("written");
         let refused = yard.load_file(&file).await.expect_err("it is not signed");
         assert!(matches!(refused, LoadError::WrongSignature { .. }), "{refused}");
@@ -128,41 +134,34 @@ async fn a_cache_that_others_may_write_to_is_refused() {
 
 #[test]
 fn a_rails_file_with_a_mistake_is_refused_with_key_and_expectation() {
-    let sound = "component = \"builtin:mock\"\nidempotent = true\nhand_over_marks = false\n";
+    let sound = "kind = \"mock\"\ncomponent = \"builtin:mock\"\nidempotent = true\nhand_over_marks = false\n";
     let with = |more: &str| Definition::parse("mock", "".as_ref(), &format!("{sound}{more}"));
     with("").expect("it is sound");
     for (more, problem) in [
-        ("call_ms = 5", "line 4: unknown field `call_ms`"),
+        ("call_ms = 5", "line 5: unknown field `call_ms`"),
         ("sha256 = \"ab\"", "is part of the host"),
         ("limits = { memory_mib = 0 }", "limits.memory_mib is 0, expected 1 to 512"),
         ("timeouts = { call_ms = 1 }", "timeouts.call_ms is 1, expected 10 to 300000"),
         ("secrets = { a = \"plain\" }", "a secret does not stand in a rail's file"),
         (
-            "tokens = { a = { endpoint = \"x\", value = \"/a\", lifetime = \"/b\" } }",
-            "expected a session endpoint",
-        ),
-        (
-            "endpoints = [{ name = \"a\", method = \"GET\", url = \"http://rail.example/\", class = \"read\" }]",
-            "is not https",
-        ),
-        (
-            "endpoints = [{ name = \"a\", method = \"GET\", url = \"https://rail.example/\", class = \"read\", secrets = [{ of = [\"s\"], at = { header = \"h\" } }] }]",
-            "places s, which is no secret",
+            "tokens = { a = { step = \"pay\", value = \"/a\", lifetime = \"/b\" } }",
+            "tokens.a.step is \"pay\", expected a step of class session",
         ),
         ("keys = { k = { algorithm = \"md5\", key = { env = \"K\" } } }", "unknown variant `md5`"),
         (
-            "kind = \"mock\"\nendpoints = [{ name = \"a\", method = \"GET\", url = \"https://rail.example/\", class = \"read\" }]",
+            "disburse = { steps = [\"a\"] }\n[steps.a]\nclass = \"money\"\nrequest = \"POST {base}/a\"",
             "a mock has no network",
         ),
     ] {
         let refused = with(more).expect_err(more);
         assert!(refused.contains(problem), "{more}\n{refused}");
     }
-    let unpinned = "component = \"a.wasm\"\nidempotent = true\nhand_over_marks = false\n";
+    let unpinned = "kind = \"mock\"\ncomponent = \"a.wasm\"\nidempotent = true\nhand_over_marks = false\n";
     assert!(
         Definition::parse("a", "".as_ref(), unpinned).expect_err("no digest").contains("sha256 is missing")
     );
-    let careless = "component = \"builtin:mock\"\nidempotent = false\nhand_over_marks = false\n";
+    let careless =
+        "kind = \"mock\"\ncomponent = \"builtin:mock\"\nidempotent = false\nhand_over_marks = false\n";
     assert!(
         Definition::parse("a", "".as_ref(), careless)
             .expect_err("no marks")

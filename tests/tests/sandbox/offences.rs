@@ -1,44 +1,59 @@
-//! What an adapter tries besides what it is asked for.
+//! What an adapter tries besides what it is asked for: nothing of it changes what a payment is.
 
-use aws_lc_rs::signature::Ed25519KeyPair;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use harness::yard::{PATIENT, Yard, guest, instruction, write_secret};
-use railhost::rail::{Answer, Heard, Left, Rule, Task};
+use harness::rail::Reply;
+use harness::yard::Yard;
+use railhost::form::{Meaning, Veto};
+use railhost::outcome::{self, Class, ErrorCode};
+use railhost::rail::{CallError, Heard, Left, Rule};
 
 #[tokio::test]
-async fn many_small_offences_do_not_hide_an_altered_amount() {
-    let yard = Yard::new().await;
-    let attempt = yard.try_guest("asks_around_then_alters_amount").await;
-    let rules: Vec<_> = attempt.witness.denied.iter().map(|denied| denied.rule).collect();
-    assert_eq!(rules, [Rule::Endpoint, Rule::Amount], "{attempt:?}");
-    assert_eq!((attempt.witness.money_left(), yard.rail.asked().len()), (Left::Nothing, 0));
+async fn a_value_that_the_rails_file_does_not_allow_keeps_the_payment_from_leaving() {
+    for (name, why) in [
+        ("undeclared_value", "\"amount\" is not a variable of this rail's file"),
+        ("value_twice", "note is given twice"),
+        ("splits_header", "note must be visible ASCII characters and blanks"),
+    ] {
+        let yard = Yard::new().await;
+        let attempt = yard.try_guest(name).await;
+        let Heard::Failed(CallError::BadValue(said)) = &attempt.heard else { panic!("{name}: {attempt:?}") };
+        assert!(said.contains(why), "{name}: {said}");
+        let rules: Vec<_> = attempt.witness.denied.iter().map(|denied| denied.rule).collect();
+        assert_eq!(rules, [Rule::Variable], "{name}");
+        assert_eq!((attempt.witness.money_left(), yard.rail.asked().len()), (Left::Nothing, 0), "{name}");
+        let decision = outcome::disburse(&attempt.heard, &attempt.witness);
+        assert_eq!(decision.class, Class::Retryable, "{name}: nothing left");
+    }
 }
 
-/// A signature is worth money, and no request needs one before there is a payment to send or to ask about.
 #[tokio::test]
-async fn nothing_is_signed_but_for_a_payment_or_a_question_about_one() {
+async fn an_adapter_that_does_not_want_a_payment_sent_keeps_it_from_leaving() {
     let yard = Yard::new().await;
-    let pair = Ed25519KeyPair::generate().expect("a key").to_pkcs8().expect("a document");
-    let body = STANDARD.encode(pair.as_ref());
-    let pem = format!("-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----\n");
-    write_secret(&yard.path("signature"), &pem);
-    write_secret(&yard.path("hmac"), "a secret");
-    let keys = r#"[keys]
-            hmac = { algorithm = "hmac-sha256", key = { file = "hmac" } }
-            signature = { algorithm = "ed25519", key = { file = "signature" } }
+    let attempt = yard.try_guest("refuses_all").await;
+    assert_eq!(yard.rail.asked().len(), 0);
+    let decision = outcome::disburse(&attempt.heard, &attempt.witness);
+    assert_eq!((decision.class, decision.error_code), (Class::Terminal, Some(ErrorCode::RefusedLocally)));
+}
 
-            [tokens.access]"#;
-    let file = yard.file(&guest("signs_in_validate"), PATIENT).replace("[tokens.access]", keys);
-    let loaded = yard.load_file(&file).await.expect("it loads");
-    for task in [Task::Validate, Task::Disburse] {
-        let attempt = loaded.call(&yard.sandbox, task, instruction(), None).await;
-        let Heard::Invalid(refused) = attempt.heard else { panic!("{task:?}: {:?}", attempt.heard) };
-        assert_eq!(refused.len(), 2, "{refused:?}");
-        let why = "nothing is signed but for disburse and query-status";
-        assert!(refused.iter().all(|refused| refused.problem.contains(why)), "{refused:?}");
+#[tokio::test]
+async fn an_adapter_that_reads_the_opposite_can_only_make_the_host_ask_again() {
+    for (said, meaning) in [("paid", Meaning::Success), ("refused", Meaning::Terminal)] {
+        let yard = Yard::with(move |_| Reply::says(200, said)).await;
+        let attempt = yard.try_guest("reads_opposite").await;
+        let Heard::Reading(reading) = &attempt.heard else { panic!("{attempt:?}") };
+        assert_eq!((reading.meaning, reading.veto), (Some(meaning), Some(Veto::Opposite)));
+        assert_eq!(attempt.witness.denied[0].rule, Rule::Reading);
+        let decision = outcome::disburse(&attempt.heard, &attempt.witness);
+        assert_eq!((decision.class, decision.error_code), (Class::Unknown, Some(ErrorCode::AdapterVeto)));
     }
-    let asked = loaded.call(&yard.sandbox, Task::Query, instruction(), None).await;
-    let Heard::Answer(Answer::Unclear { detail, .. }) = asked.heard else { panic!("{:?}", asked.heard) };
-    assert_eq!(detail, "signed");
+}
+
+#[tokio::test]
+async fn an_adapter_makes_no_verdict_of_a_reply_that_the_host_cannot_read() {
+    for said in ["later", "PAID", "paid?", "<html>paid</html>"] {
+        let yard = Yard::with(move |_| Reply::says(200, said)).await;
+        // It takes everything that is not paid for paid.
+        let attempt = yard.try_guest("reads_opposite").await;
+        let decision = outcome::disburse(&attempt.heard, &attempt.witness);
+        assert!(matches!(decision.class, Class::Unknown | Class::Pending), "{said}: {decision:?}");
+    }
 }

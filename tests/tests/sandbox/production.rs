@@ -4,17 +4,34 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use harness::yard::{Yard, guest, write_secret};
 use railhost::builtin;
-use railhost::rail::artifact::Digest;
+use railhost::rail::artifact::{Digest, Pair};
 use railhost::rail::definition::Definition;
 use railhost::rail::{LoadOutcome, Reloaded, Rules};
 
 const PRODUCTION: Rules = Rules { production: true };
 
-/// As it would be with a real rail.
+/// As it would be with a real rail, to be signed with this key.
 fn real(file: String) -> String {
-    file.replace("http://", "https://").replace("reach = \"loopback\"", "reach = \"public\"")
+    let public = hex::encode(key().public_key().as_ref());
+    let signature = format!("signature = {{ file = \"sig\", trusted = [\"{public}\"] }}");
+    file.replace("http://", "https://")
+        .replace("reach = \"loopback\"", "reach = \"public\"")
+        .replace("hand_over_marks = false", &format!("hand_over_marks = false\n{signature}"))
+}
+
+fn key() -> Ed25519KeyPair {
+    Ed25519KeyPair::from_seed_unchecked(&[7; 32]).expect("a key")
+}
+
+/// Signs the rail `one` as it stands.
+fn sign(yard: &Yard, component: &[u8]) {
+    let file = Digest::of(&fs::read(yard.path("rails/one.toml")).expect("read"));
+    let pair = Pair { component: Digest::of(component), file };
+    fs::write(yard.path("rails/sig"), hex::encode(key().sign(&pair.signed_text()).as_ref()))
+        .expect("written");
 }
 
 fn set_mode(path: &Path, mode: u32) {
@@ -33,6 +50,7 @@ fn close(folder: &Path) {
 /// A rail as a careful operator would set it up.
 fn put_real(yard: &Yard, component: &[u8]) {
     yard.put_rail("one", component, real);
+    sign(yard, component);
     close(&yard.path("rails"));
 }
 
@@ -74,6 +92,9 @@ async fn what_is_good_for_development_only_is_recognised_by_what_it_is() {
     };
     assert_eq!(refusal(&sound), None);
 
+    let signature = sound.lines().find(|line| line.contains("signature = ")).expect("a line");
+    let unsigned = sound.replace(signature, "");
+    assert!(refusal(&unsigned).expect("nobody approved it").contains("signature is missing"));
     let loopback = sound.replace("reach = \"public\"", "reach = \"loopback\"");
     assert!(refusal(&loopback).expect("a simulator").contains("network.reach is loopback"));
     let component = sound.lines().find(|line| line.contains("component = ")).expect("a line");
@@ -115,12 +136,9 @@ async fn a_secret_that_others_may_read_is_refused_in_production() {
 async fn what_others_may_write_decides_nothing_in_production() {
     let yard = Yard::new().await;
     let component = guest("pays_and_tells");
-    let signature = format!("signature = {{ file = \"sig\", trusted = [\"{}\"] }}", "ab".repeat(32));
     let more = "ca = \"ca.pem\"\nclient = { certificate = \"client.pem\", key = { file = \"client.key\" } }";
     yard.put_rail("one", &component, |text| {
-        real(text)
-            .replace("hand_over_marks = false", &format!("hand_over_marks = false\n{signature}"))
-            .replace("reach = \"public\"", &format!("reach = \"public\"\n{more}"))
+        real(text).replace("reach = \"public\"", &format!("reach = \"public\"\n{more}"))
     });
     let path = |name: &str| yard.path("rails").join(name);
     for name in ["sig", "ca.pem", "client.pem", "client.key"] {
@@ -155,6 +173,7 @@ async fn a_running_production_host_takes_no_rail_file_that_others_may_write() {
     put_real(&yard, &component);
     let (rails, _) = yard.load_rails(PRODUCTION).await.expect("all are the owner's own");
     yard.put_rail("one", &component, |text| real(text) + "\n# a stranger was here");
+    sign(&yard, &component);
     close(&yard.path("rails"));
     set_mode(&yard.path("rails/one.toml"), 0o666);
     let report = rails.reload(&yard.sandbox).await.expect("a report");

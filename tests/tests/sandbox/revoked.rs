@@ -48,18 +48,24 @@ async fn a_revoked_component_is_called_no_more_and_loaded_no_more() {
 
 #[tokio::test]
 async fn a_component_that_is_revoked_in_the_middle_of_a_call_cannot_begin_to_pay() {
-    let bad = guest("asks_then_pays");
+    let bad = guest("pays_and_tells");
     let (digest, rails) = (Digest::of(&bad), Arc::new(OnceLock::<Rails>::new()));
     let known = rails.clone();
-    // It asks its rail something first, and is revoked while it waits for the answer.
+    // Its rail wants a token first, and it is revoked while that is fetched.
     let yard = Yard::with(move |asked| {
-        if asked.path == "/moved" {
+        if asked.path == "/token" {
             known.get().expect("they are loaded").revoke(&[digest]);
+            return Reply::says(200, r#"{"access_token": "t", "expires_in": 60}"#);
         }
         Reply::says(200, "paid")
     })
     .await;
-    yard.put_rail("one", &bad, |text| text);
+    yard.put_rail("one", &bad, |text| {
+        text.replace(
+            "headers = { x-reference-id",
+            "headers = { authorization = \"Bearer {token.access}\", x-reference-id",
+        )
+    });
     let (loaded, _) = yard.load_rails(Rules::default()).await.expect("they load");
     let rails = rails.get_or_init(|| loaded);
     let attempt = yard.disburse(&rails.get("one").expect("it is there").current()).await;
@@ -67,5 +73,5 @@ async fn a_component_that_is_revoked_in_the_middle_of_a_call_cannot_begin_to_pay
     assert_eq!(rules, [Rule::Revoked], "{attempt:?}");
     assert_eq!(attempt.witness.money_left(), Left::Nothing);
     let paths: Vec<_> = yard.rail.asked().into_iter().map(|asked| asked.path).collect();
-    assert_eq!(paths, ["/moved"]);
+    assert_eq!(paths, ["/token"]);
 }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 #[tokio::test]
 async fn a_new_secret_is_used_by_the_next_call_and_the_old_one_by_those_in_flight() {
     let yard = Yard::with(|_| Reply::says(200, "paid")).await;
-    yard.put_rail("one", &guest("logs_secret"), |text| text);
+    yard.put_rail("one", &guest("shows_reply"), |text| text);
     let (rails, _) = yard.load_rails(Rules::default()).await.expect("they load");
     let rail = rails.get("one").expect("it is there");
     let in_flight = rail.current();
@@ -44,7 +44,7 @@ async fn a_new_secret_is_used_by_the_next_call_and_the_old_one_by_those_in_fligh
 #[tokio::test]
 async fn a_secret_that_cannot_be_read_is_refused_and_the_old_one_goes_on() {
     let yard = Yard::new().await;
-    yard.put_rail("one", &guest("logs_secret"), |text| text);
+    yard.put_rail("one", &guest("shows_reply"), |text| text);
     let (rails, mut told) = yard.load_rails(Rules::default()).await.expect("they load");
     told.try_recv().expect("the start is told");
     let spoilers: [fn(&Path) -> io::Result<()>; 2] =

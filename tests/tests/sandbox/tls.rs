@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use harness::yard::{PATIENT, Yard, guest};
-use railhost::rail::{Answer, Attempt, Heard, Left};
+use railhost::form::Meaning;
+use railhost::rail::{Attempt, Heard, Left};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -88,7 +89,7 @@ async fn pay(yard: &Yard, address: SocketAddr, network: &str) -> Attempt {
 }
 
 fn is_paid(attempt: &Attempt) -> bool {
-    matches!(attempt.heard, Heard::Answer(Answer::Settled { .. }))
+    matches!(&attempt.heard, Heard::Reading(reading) if reading.meaning == Some(Meaning::Success))
 }
 
 #[tokio::test]
@@ -106,7 +107,7 @@ async fn a_rail_is_trusted_by_the_configured_authority_and_by_its_name() {
         ("the system's roots", serve(&ours, "localhost", false).await, ""),
     ] {
         let attempt = pay(&yard, address, network).await;
-        let Heard::Answer(Answer::NotSent { reason }) = &attempt.heard else { panic!("{what}: {attempt:?}") };
+        let Heard::Unanswered(reason) = &attempt.heard else { panic!("{what}: {attempt:?}") };
         assert!(reason.contains("certificate"), "{what}: {reason}");
         assert_eq!(attempt.witness.money_left(), Left::Nothing, "{what}");
     }

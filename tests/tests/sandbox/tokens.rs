@@ -6,8 +6,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use harness::rail::{Asked, Reply};
-use harness::yard::{PASSWORD, USER, Yard};
-use railhost::rail::{Answer, Heard};
+use harness::yard::{PASSWORD, USER, Yard, guest};
+use railhost::form::Meaning;
+use railhost::rail::{Attempt, Heard, Loaded};
+
+/// A rail that wants a token with each payment.
+async fn load(yard: &Yard) -> Loaded {
+    let file = yard.file(&guest("pays_and_tells"), "");
+    let with_token = file.replace(
+        "headers = { x-reference-id",
+        "headers = { authorization = \"Bearer {token.access}\", x-reference-id",
+    );
+    assert_ne!(file, with_token);
+    yard.load_file(&with_token).await.expect("it loads")
+}
+
+fn is_paid(attempt: &Attempt) -> bool {
+    matches!(&attempt.heard, Heard::Reading(reading) if reading.meaning == Some(Meaning::Success))
+}
 
 fn is_token(asked: &Asked) -> bool {
     asked.path == "/token"
@@ -37,18 +53,17 @@ fn with_tokens(lives_seconds: u32) -> impl Fn(&Asked) -> Reply + Send + Sync + '
 #[tokio::test]
 async fn a_token_is_fetched_once_and_used_by_all_calls() {
     let yard = Yard::with(with_tokens(3600)).await;
-    let loaded = yard.load_with("uses_token", "").await;
+    let loaded = load(&yard).await;
     let calls: Vec<_> = (0..20).map(|_| yard.disburse(&loaded)).collect();
     let ended = futures_util::future::join_all(calls).await;
-    let settled = |heard: &Heard| matches!(heard, Heard::Answer(Answer::Settled { .. }));
-    assert!(ended.iter().all(|attempt| settled(&attempt.heard)), "{ended:?}");
+    assert!(ended.iter().all(is_paid), "{ended:?}");
     let asked = yard.rail.asked();
     let fetched: Vec<_> = asked.iter().filter(|asked| is_token(asked)).collect();
     assert_eq!(fetched.len(), 1, "one call went for all");
     let basic = format!("Basic {}", STANDARD.encode(format!("{USER}:{PASSWORD}")));
     assert_eq!(fetched[0].headers["authorization"], basic.as_str());
     assert_eq!(fetched[0].headers["content-length"], "0");
-    assert!(!format!("{ended:?}").contains("-secret"), "the adapter saw a handle");
+    assert!(!format!("{ended:?}").contains("-secret"), "nobody sees it");
     let fresh = ended
         .iter()
         .filter(|attempt| attempt.witness.money().expect("sent").token_is_fresh == Some(true))
@@ -59,23 +74,23 @@ async fn a_token_is_fetched_once_and_used_by_all_calls() {
 #[tokio::test]
 async fn a_token_that_the_rail_refuses_is_fetched_anew() {
     let yard = Yard::with(with_tokens(3600)).await;
-    let loaded = yard.load_with("uses_token", "").await;
-    assert!(matches!(yard.disburse(&loaded).await.heard, Heard::Answer(Answer::Settled { .. })));
+    let loaded = load(&yard).await;
+    assert!(is_paid(&yard.disburse(&loaded).await));
     // Somebody else took a token, and ours is worth nothing any more.
-    let other = yard.load_with("uses_token", "").await;
-    assert!(matches!(yard.disburse(&other).await.heard, Heard::Answer(Answer::Settled { .. })));
+    let other = load(&yard).await;
+    assert!(is_paid(&yard.disburse(&other).await));
     let refused = yard.disburse(&loaded).await;
     assert_eq!(refused.witness.money().expect("sent").status, Some(401));
     assert_eq!(refused.witness.money().expect("sent").token_is_fresh, Some(false));
-    assert!(matches!(yard.disburse(&loaded).await.heard, Heard::Answer(Answer::Settled { .. })));
+    assert!(is_paid(&yard.disburse(&loaded).await));
 }
 
 #[tokio::test]
 async fn a_session_that_brings_no_token_pays_nothing() {
     let yard = Yard::with(|_| Reply::says(400, "{\"error\": \"invalid_client\"}")).await;
-    let attempt = yard.disburse(&yard.load_with("uses_token", "").await).await;
+    let attempt = yard.disburse(&load(&yard).await).await;
     assert!(
-        matches!(&attempt.heard, Heard::Answer(Answer::NotSent { reason }) if reason.contains("invalid_client")),
+        matches!(&attempt.heard, Heard::Unanswered(why) if why.contains("invalid_client")),
         "{:?}",
         attempt.heard
     );
@@ -88,9 +103,6 @@ async fn credentials_that_a_rail_sends_back_are_not_seen_by_the_adapter() {
         Reply::says(400, &format!("who is {}?", asked.headers["authorization"].to_str().expect("text")))
     };
     let yard = Yard::with(echo).await;
-    let attempt = yard.disburse(&yard.load_with("uses_token", "").await).await;
-    assert_eq!(
-        attempt.heard,
-        Heard::Answer(Answer::NotSent { reason: "no token: who is Basic [secret]?".to_owned() })
-    );
+    let attempt = yard.disburse(&load(&yard).await).await;
+    assert_eq!(attempt.heard, Heard::Unanswered("no token: HTTP 400: who is Basic [secret]?".to_owned()));
 }

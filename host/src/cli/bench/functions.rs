@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::ensure;
 use railhost::outbox::Error;
-use railhost::outbox::complete::{Completion, MoneyMoved, Outcome, State};
+use railhost::outbox::complete::{Completion, MoneyMoved, Outcome, Proof, State};
 use railhost::outbox::lease::{Executor, Lease, Room};
 use tokio::sync::mpsc::{self, Sender};
 
@@ -67,7 +67,7 @@ fn completion(lease: &Lease) -> Completion {
             money_moved: Some(MoneyMoved::Yes),
             rail_reference: Some("mock-0123456789abcdef".to_owned()),
             latency_ms: Some(1),
-            adapter_digest: Some([7; 32]),
+            proof: Proof { adapter_digest: Some([7; 32]), ..Proof::default() },
             ..Outcome::new(State::Dispatched)
         },
     }

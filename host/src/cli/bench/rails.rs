@@ -38,30 +38,35 @@ hand_over_marks = false
 timeouts = {{ call_ms = 50000, first_byte_ms = 45000, idle_ms = 45000 }}
 pace = {{ concurrency = {calls}, lease_seconds = 100 }}
 network = {{ reach = "loopback" }}
-settings = {{ base_url = "{base}" }}
+base = "{base}"
+currencies = ["ZMW"]
 secrets = {{ api_key = {{ file = "simulated/bank_api_key" }} }}
+destination = {{ plain = "msisdn", parts = {{ msisdn = {{ chars = "digits", min = 9, max = 15 }} }} }}
 
-[[endpoints]]
-name = "pay"
-method = "POST"
-url = "{base}/payments"
+[disburse]
+steps = ["pay"]
+
+[steps.pay]
 class = "money"
-key = [{{ at = {{ header = "x-reference-id" }}, form = "uuid" }}]
-amount = {{ json = "/amount" }}
-currency = {{ json = "/currency" }}
-payee = {{ at = {{ json = "/payee" }}, part = "msisdn" }}
-secrets = [{{ of = ["api_key"], at = {{ header = "x-api-key" }} }}]
+request = "POST {{base}}/payments"
+headers = {{ x-reference-id = "{{key:uuid}}", x-api-key = "{{secret.api_key}}" }}
+json = '''
+{{ "amount": "{{amount:decimal}}", "currency": "{{currency}}", "payee": "{{destination.msisdn}}" }}
+'''
+reply.any = {{ facts.status.one = "/status", reference.one = "/reference" }}
 
-[[endpoints]]
-name = "status"
-method = "GET"
-url = "{base}/payments/{{key:uuid}}"
+[query-status]
+steps = ["status"]
+
+[steps.status]
 class = "read"
-secrets = [{{ of = ["api_key"], at = {{ header = "x-api-key" }} }}]
+request = "GET {{base}}/payments/{{key:uuid}}"
+headers = {{ x-api-key = "{{secret.api_key}}" }}
+reply.any = {{ facts.status.one = "/status", reference.one = "/reference" }}
 
 [codes]
 version = 1
-rows = [{{ operation = "disburse", field = "status", code = "PAID", class = "success" }}]
+rows = [{{ field = "status", code = "PAID", class = "success" }}]
 "#
     );
     RailFile { name: name.to_owned(), text, calls }

@@ -77,7 +77,7 @@ impl Inspect {
         profile: Profile,
     ) -> anyhow::Result<Description> {
         let sandbox = super::sandbox(config)?;
-        let text = "component = \"\"\nsha256 = \"00\"\nidempotent = true\nhand_over_marks = false\n"
+        let text = "kind = \"mock\"\ncomponent = \"\"\nsha256 = \"00\"\nidempotent = true\nhand_over_marks = false\n"
             .replace("\"00\"", &format!("\"{digest}\""));
         let mut definition =
             Definition::parse("inspected", "".as_ref(), &text).map_err(anyhow::Error::msg)?;
@@ -92,18 +92,13 @@ impl Inspect {
 
 fn shown(said: &Description) -> Vec<String> {
     let currencies = if said.currencies.is_empty() { "any".to_owned() } else { said.currencies.join(", ") };
-    let query = if said.can_query { "the rail can be asked" } else { "the rail cannot be asked" };
+    let facts = if said.facts.is_empty() { "nothing".to_owned() } else { said.facts.join(", ") };
     let mut lines = vec![
         format!("adapter   {} {}", said.name, said.version),
         format!("pays in   {currencies}"),
-        format!("query     {query}"),
+        format!("reads     {facts}"),
     ];
-    for (kind, needs) in [
-        ("settings", &said.settings),
-        ("secrets", &said.secrets),
-        ("keys", &said.keys),
-        ("tokens", &said.tokens),
-    ] {
+    for (kind, needs) in [("settings", &said.settings), ("variables", &said.variables)] {
         if !needs.is_empty() {
             lines.push(kind.to_owned());
         }

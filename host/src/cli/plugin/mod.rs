@@ -1,8 +1,11 @@
 //! The integrator's kit: no rail, no host code to read, and but for `revoke` no database.
 
 mod extract;
+mod form;
 mod inspect;
 mod new;
+mod record;
+mod replay;
 mod revoke;
 mod sign;
 mod test;
@@ -29,13 +32,22 @@ pub(crate) enum Plugin {
     /// Write a built-in adapter to a file, for a rail's file that pins it.
     #[command(after_help = examples::PLUGIN_EXTRACT)]
     Extract(extract::Extract),
-    /// Find out whether a component keeps the contract, offline.
+    /// Show a rail's form with a payment filled in, and what changed in it.
+    #[command(after_help = examples::PLUGIN_FORM)]
+    Form(form::Form),
+    /// Find out whether an adapter and its rail's file come to the right verdicts, offline.
     #[command(after_help = examples::PLUGIN_TEST)]
     Test(test::Test),
+    /// Make one payment over a rail, and keep its exchanges without secrets.
+    #[command(after_help = examples::PLUGIN_RECORD)]
+    Record(record::Record),
+    /// Judge recorded exchanges again, and show what changes.
+    #[command(after_help = examples::PLUGIN_REPLAY)]
+    Replay(replay::Replay),
     /// Make a key pair for signing components.
     #[command(after_help = examples::PLUGIN_KEY)]
     Key(sign::NewKey),
-    /// Sign a component.
+    /// Sign a component and the rail's file that it runs with.
     #[command(after_help = examples::PLUGIN_SIGN)]
     Sign(sign::Sign),
     /// Check a component's signature.
@@ -63,7 +75,10 @@ impl Plugin {
             Self::New(new) => new.run(json),
             Self::Inspect(inspect) => inspect.run(&config()?, json).await,
             Self::Extract(extract) => extract.run(json),
+            Self::Form(form) => form.run(json),
             Self::Test(test) => test.run(&config()?, json).await,
+            Self::Record(record) => record.run(&config()?, json).await,
+            Self::Replay(replay) => replay.run(&config()?, json).await,
             Self::Key(key) => key.run(json),
             Self::Sign(sign) => sign.run(json),
             Self::Verify(verify) => verify.run(json),

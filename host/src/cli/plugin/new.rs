@@ -25,7 +25,7 @@ macro_rules! files {
 }
 
 /// The adapter itself, and beside it the contract and the SDK, so that it needs nothing else.
-const FILES: [(&str, &str); 28] = files![
+const FILES: [(&str, &str); 23] = files![
     ".gitignore" from "plugins/template/gitignore",
     "Cargo.toml" from "plugins/template/Cargo.toml.template",
     "README.md" from "plugins/template/README.md.template",
@@ -39,21 +39,16 @@ const FILES: [(&str, &str); 28] = files![
     "exchanges/no_such_payee.json" from "plugins/template/exchanges/no_such_payee.json",
     "exchanges/not_found.json" from "plugins/template/exchanges/not_found.json",
     "exchanges/paid.json" from "plugins/template/exchanges/paid.json",
-    "wit/1.0.0/types.wit" from "wit/1.0.0/types.wit",
-    "wit/1.0.0/host.wit" from "wit/1.0.0/host.wit",
+    "exchanges/refused.json" from "plugins/template/exchanges/refused.json",
+    "exchanges/refused_later.json" from "plugins/template/exchanges/refused_later.json",
+    "exchanges/refused_for_a_reason_of_its_own.json" from "plugins/template/exchanges/refused_for_a_reason_of_its_own.json",
+    "exchanges/still_open.json" from "plugins/template/exchanges/still_open.json",
     "wit/1.0.0/adapter.wit" from "wit/1.0.0/adapter.wit",
     "vendor/sdk/Cargo.toml" from "plugins/sdk/Cargo.toml",
     "vendor/sdk/src/lib.rs" from "plugins/sdk/src/lib.rs",
-    "vendor/sdk/src/answer.rs" from "plugins/sdk/src/answer.rs",
+    "vendor/sdk/src/arena.rs" from "plugins/sdk/src/arena.rs",
     "vendor/sdk/src/describe.rs" from "plugins/sdk/src/describe.rs",
-    "vendor/sdk/src/destination.rs" from "plugins/sdk/src/destination.rs",
-    "vendor/sdk/src/http.rs" from "plugins/sdk/src/http.rs",
-    "vendor/sdk/src/log.rs" from "plugins/sdk/src/log.rs",
-    "vendor/sdk/src/money.rs" from "plugins/sdk/src/money.rs",
-    "vendor/sdk/src/msisdn.rs" from "plugins/sdk/src/msisdn.rs",
-    "vendor/sdk/src/settings.rs" from "plugins/sdk/src/settings.rs",
-    "vendor/sdk/src/tokens.rs" from "plugins/sdk/src/tokens.rs",
-    "vendor/sdk/src/vault.rs" from "plugins/sdk/src/vault.rs",
+    "vendor/sdk/src/payment.rs" from "plugins/sdk/src/payment.rs",
 ];
 
 impl New {

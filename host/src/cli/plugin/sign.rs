@@ -1,7 +1,7 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
@@ -9,7 +9,7 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use railhost::rail::artifact::{self, Digest};
+use railhost::rail::artifact::{self, Digest, Pair};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::json;
@@ -28,6 +28,9 @@ pub(crate) struct NewKey {
 pub(crate) struct Sign {
     /// The component.
     component: PathBuf,
+    /// The rail's file that it runs with, as it will stand.
+    #[arg(long, value_name = "FILE")]
+    rail: PathBuf,
     /// The private key, as `plugin key` wrote it.
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
@@ -40,6 +43,9 @@ pub(crate) struct Sign {
 pub(crate) struct Verify {
     /// The component.
     component: PathBuf,
+    /// The rail's file that it runs with.
+    #[arg(long, value_name = "FILE")]
+    rail: PathBuf,
     /// Its signature.
     #[arg(long, value_name = "FILE")]
     signature: PathBuf,
@@ -81,14 +87,20 @@ fn pem(document: &[u8]) -> String {
     format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n"))
 }
 
+/// A component and a rail's file, by their digests.
+fn read_pair(component: &Path, rail: &Path) -> anyhow::Result<Pair> {
+    let text = fs::read(rail).with_context(|| format!("{} cannot be read", rail.display()))?;
+    Ok(Pair { component: Digest::of(&artifact::read(component)?), file: Digest::of(&text) })
+}
+
 impl Sign {
     pub(super) fn run(self, json: bool) -> anyhow::Result<ExitCode> {
         let text = fs::read(&self.key).with_context(|| format!("{} cannot be read", self.key.display()))?;
         let unsound = || BadArgument(format!("{} is not an Ed25519 key in PEM (PKCS#8)", self.key.display()));
         let document = PrivatePkcs8KeyDer::from_pem_slice(&text).map_err(|_| unsound())?;
         let pair = Ed25519KeyPair::from_pkcs8(document.secret_pkcs8_der()).map_err(|_| unsound())?;
-        let digest = Digest::of(&artifact::read(&self.component)?);
-        let signature = hex::encode(pair.sign(&artifact::signed_text(&digest)).as_ref());
+        let signed = read_pair(&self.component, &self.rail)?;
+        let signature = hex::encode(pair.sign(&signed.signed_text()).as_ref());
         let path = self.out.unwrap_or_else(|| {
             let mut name = self.component.into_os_string();
             name.push(".sig");
@@ -97,8 +109,15 @@ impl Sign {
         fs::write(&path, format!("{signature}\n"))
             .with_context(|| format!("{} cannot be written", path.display()))?;
         match json {
-            true => out_json(&json!({ "sha256": digest.to_string(), "signature": path }))?,
-            false => out(&format!("sha256     {digest}\nsignature  {}\n", path.display()))?,
+            true => out_json(
+                &json!({ "sha256": signed.component.to_string(), "file_sha256": signed.file.to_string(), "signature": path }),
+            )?,
+            false => out(&format!(
+                "component  {}\nfile       {}\nsignature  {}\n",
+                signed.component,
+                signed.file,
+                path.display()
+            ))?,
         };
         Ok(ExitCode::SUCCESS)
     }
@@ -106,7 +125,7 @@ impl Sign {
 
 impl Verify {
     pub(super) fn run(self, json: bool) -> anyhow::Result<ExitCode> {
-        let digest = Digest::of(&artifact::read(&self.component)?);
+        let pair = read_pair(&self.component, &self.rail)?;
         let text = fs::read_to_string(&self.signature)
             .with_context(|| format!("{} cannot be read", self.signature.display()))?;
         let mut keys = Vec::new();
@@ -117,11 +136,16 @@ impl Verify {
             })?);
         }
         let good =
-            hex::decode(text.trim()).is_ok_and(|signature| artifact::is_signed(&digest, &signature, &keys));
+            hex::decode(text.trim()).is_ok_and(|signature| artifact::is_signed(&pair, &signature, &keys));
         match (json, good) {
-            (true, _) => out_json(&json!({ "sha256": digest.to_string(), "signed": good }))?,
-            (false, true) => out(&format!("{digest} is signed by a trusted key\n"))?,
-            (false, false) => out(&format!("{digest} is NOT signed by any of these keys\n"))?,
+            (true, _) => {
+                let (component, file) = (pair.component.to_string(), pair.file.to_string());
+                out_json(&json!({ "sha256": component, "file_sha256": file, "signed": good }))?
+            }
+            (false, true) => out("The component with this rail's file is signed by a trusted key.\n")?,
+            (false, false) => {
+                out("The component with this rail's file is NOT signed by any of these keys.\n")?
+            }
         };
         Ok(if good { ExitCode::SUCCESS } else { exit::refused_some() })
     }

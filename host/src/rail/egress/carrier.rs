@@ -1,11 +1,11 @@
-//! Who takes an admitted request to the rail.
+//! Who takes a request to the rail.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use form::Target;
 use http::{Request, Response};
 
-use super::rules::Endpoint;
 use super::trail::Trail;
 use super::wire::{Departure, Failure, Wire};
 
@@ -18,8 +18,8 @@ pub(crate) enum Carrier {
 
 /// Plays the rail in a conformance test.
 pub trait Script: Send + Sync + std::fmt::Debug {
-    /// What becomes of a request that passed the gate.
-    fn play(&self, endpoint: &str, request: &Request<Bytes>) -> Scripted;
+    /// What becomes of a request of a step.
+    fn play(&self, step: &str, request: &Request<Bytes>) -> Scripted;
 }
 
 #[derive(Debug, Clone)]
@@ -34,19 +34,18 @@ pub enum Scripted {
 impl Carrier {
     pub(super) async fn exchange(
         &self,
-        endpoint: &Endpoint,
+        step: &str,
+        target: &Target,
         request: Request<Bytes>,
         response_bytes_max: usize,
         trail: &Trail,
         departure: &Departure,
     ) -> Result<Response<Bytes>, Failure> {
         match self {
-            Self::Wire(wire) => {
-                wire.exchange(&endpoint.target, request, response_bytes_max, trail, departure).await
-            }
+            Self::Wire(wire) => wire.exchange(target, request, response_bytes_max, trail, departure).await,
             Self::Script(script) => {
                 departure.may_begin()?;
-                let scripted = script.play(&endpoint.name, &request);
+                let scripted = script.play(step, &request);
                 if !matches!(scripted, Scripted::Unreachable) {
                     trail.left_whole();
                 }

@@ -5,10 +5,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use form::Target;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
@@ -20,7 +21,6 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::address::{Reach, refusal};
-use super::rules::Target;
 use super::wire::Failure;
 use super::witness::{Denied, Rule};
 
@@ -154,9 +154,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let count = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes))?;
-        self.written.fetch_add(count as u64, Ordering::AcqRel);
-        Poll::Ready(Ok(count))
+        // Before it is known: a write that fails may have sent a part of it.
+        self.written.fetch_add(bytes.len() as u64, Ordering::AcqRel);
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        if written.is_pending() {
+            self.written.fetch_sub(bytes.len() as u64, Ordering::AcqRel);
+        }
+        written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -1,102 +1,76 @@
-//! One request through the gate: rules, secrets, wire, witness, and the reply made safe to show to the adapter.
+//! One request on its way out and its reply on its way in, with what the host sees of both.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
+use form::{Request as Written, StepClass};
 use http::{HeaderName, HeaderValue, Method, Request, Response};
-use secrecy::SecretString;
-use url::Url;
 
 use super::carrier::Carrier;
-use super::fill::{self, Handle, Veil};
-use super::places::Message;
-use super::rules::{self, Class, Endpoint, Operation};
 use super::trail::Trail;
 use super::wire::{self, Departure};
-use super::witness::{Denied, Exchange, Rule, Witness};
-use crate::payment::{Instruction, plain};
+use super::witness::{Denied, Exchange, Witness};
+use crate::payment::plain;
 use crate::rail::limits::Limits;
 
-/// What the adapter is told instead of a reply.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Failure {
-    Denied(String),
-    NotSent(String),
-    MaybeSent(String),
-    Limit(String),
-}
+/// What every request says of us.
+const USER_AGENT: &str = concat!("symphony-rail-host/", env!("CARGO_PKG_VERSION"));
 
-/// A request as the adapter wrote it.
-#[derive(Debug)]
-pub(crate) struct Outgoing {
-    pub method: String,
-    pub url: String,
-    pub headers: Vec<(String, String)>,
-    pub body: Vec<u8>,
-}
-
-/// A reply as the adapter may see it.
+/// A whole reply.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub status: u16,
     pub headers: Vec<(String, String)>,
-    pub body: Vec<u8>,
+    pub body: Bytes,
+}
+
+impl Reply {
+    /// All of it in one piece, for a digest: status, headers, an empty line, body.
+    pub(crate) fn whole(&self) -> Vec<u8> {
+        let mut whole = format!("{}\n", self.status).into_bytes();
+        for (name, value) in &self.headers {
+            whole.extend_from_slice(format!("{name}: {value}\n").as_bytes());
+        }
+        whole.push(b'\n');
+        whole.extend_from_slice(&self.body);
+        whole
+    }
 }
 
 /// What is the same for all calls of a rail.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    pub endpoints: Vec<Endpoint>,
     pub carrier: Carrier,
     pub limits: Limits,
 }
 
-/// What belongs to one call.
-#[derive(Debug)]
+/// What belongs to one call, and is there also after it was cancelled.
+#[derive(Debug, Default)]
 pub(crate) struct Passage {
-    pub operation: Operation,
-    /// None while the adapter describes itself: nothing may leave then.
-    pub instruction: Option<Arc<Instruction>>,
-    pub departure: Departure,
+    departure: Departure,
     sent: Vec<Sent>,
     denied: Vec<Denied>,
 }
 
 #[derive(Debug)]
 struct Sent {
-    endpoint: String,
-    class: Class,
+    step: String,
+    class: StepClass,
     trail: Arc<Trail>,
     whole: bool,
     retry_after_seconds: Option<u32>,
     token_is_fresh: Option<bool>,
 }
 
-/// Headers that are the host's own.
-const OWN_HEADERS: [&str; 8] = [
-    "host",
-    "content-length",
-    "connection",
-    "transfer-encoding",
-    "upgrade",
-    "te",
-    "trailer",
-    "proxy-authorization",
-];
 impl Passage {
-    pub(crate) fn new(
-        operation: Operation,
-        instruction: Option<Arc<Instruction>>,
-        departure: Departure,
-    ) -> Self {
-        Self { operation, instruction, departure, sent: Vec::new(), denied: Vec::new() }
+    pub(crate) fn new(departure: Departure) -> Self {
+        Self { departure, ..Self::default() }
     }
 
-    /// What was seen so far; also after the call was cancelled.
     pub(crate) fn witness(&self) -> Witness {
         let exchange = |sent: &Sent| Exchange {
-            endpoint: sent.endpoint.clone(),
+            step: sent.step.clone(),
             class: sent.class,
             left: sent.trail.left(),
             status: sent.trail.status(),
@@ -108,107 +82,83 @@ impl Passage {
     }
 
     /// The first refusal by each rule is remembered: many by one rule hide none by another.
-    fn deny(&mut self, denied: Denied) -> Failure {
-        let Denied { rule, why } = denied;
-        // Methods and headers in it are the adapter's words.
-        let why = plain(&why).into_owned();
-        if self.denied.iter().all(|known| known.rule != rule) {
-            self.denied.push(Denied { rule, why: why.clone() });
+    pub(crate) fn deny(&mut self, denied: Denied) {
+        if self.denied.iter().all(|known| known.rule != denied.rule) {
+            self.denied.push(Denied { why: plain(&denied.why).into_owned(), ..denied });
         }
-        Failure::Denied(why)
+    }
+
+    /// A request begins to leave.
+    fn begin(&mut self, step: &str, class: StepClass, token_is_fresh: Option<bool>) -> Arc<Trail> {
+        let trail = Arc::new(Trail::default());
+        self.sent.push(Sent {
+            step: step.to_owned(),
+            class,
+            trail: trail.clone(),
+            whole: false,
+            retry_after_seconds: None,
+            token_is_fresh,
+        });
+        trail
+    }
+
+    /// A mock plays a request that arrives, and answers where it is told a status.
+    pub(crate) fn play(&mut self, step: &str, class: StepClass, status: Option<u16>) -> Result<(), Denied> {
+        let trail = self.begin(step, class, None);
+        if let Err(wire::Failure::Denied(denied)) = self.departure.may_begin() {
+            self.deny(denied.clone());
+            return Err(denied);
+        }
+        trail.left_whole();
+        if let Some(status) = status {
+            trail.answered(status);
+            if let Some(sent) = self.sent.last_mut() {
+                sent.whole = true;
+            }
+        }
+        Ok(())
     }
 }
 
 impl Gate {
-    /// Sends one request. Answers with the endpoint it went to, the secrets it carried, and the raw reply.
-    pub(crate) async fn pass(
+    /// Sends one request. An error says in words why there is no whole reply; what left is for the passage to say.
+    pub(crate) async fn send(
         &self,
         passage: &mut Passage,
-        handles: &[Handle],
-        token_is_fresh: impl Fn(&[String]) -> Option<bool>,
-        outgoing: Outgoing,
-    ) -> Result<Passed<'_>, Failure> {
-        let Admitted { endpoint, request, used, composed } = match self.admit(passage, handles, &outgoing) {
-            Ok(admitted) => admitted,
-            Err(Refused::Rule(denied)) => return Err(passage.deny(denied)),
-            Err(Refused::Limit(why)) => return Err(Failure::Limit(why)),
-        };
-        let trail = Arc::new(Trail::default());
-        passage.sent.push(Sent {
-            endpoint: endpoint.name.clone(),
-            class: endpoint.class,
-            trail: trail.clone(),
-            whole: false,
-            retry_after_seconds: None,
-            token_is_fresh: token_is_fresh(&used),
-        });
+        class: StepClass,
+        written: Written,
+        token_is_fresh: Option<bool>,
+    ) -> Result<Reply, String> {
+        let limit = self.limits.request_kib as usize * 1024;
+        if written.body.len() > limit {
+            return Err(format!("the request has more than {} KiB", self.limits.request_kib));
+        }
+        let (step, target) = (written.step.clone(), written.target.clone());
+        let request = request(written)?;
+        let trail = passage.begin(&step, class, token_is_fresh);
         let bytes_max = self.limits.response_kib as usize * 1024;
-        let reply = self.carrier.exchange(endpoint, request, bytes_max, &trail, &passage.departure).await;
+        let reply =
+            self.carrier.exchange(&step, &target, request, bytes_max, &trail, &passage.departure).await;
         match reply {
             Ok(reply) => {
                 if let Some(sent) = passage.sent.last_mut() {
                     sent.whole = true;
                     sent.retry_after_seconds = retry_after(&reply);
                 }
-                Ok(Passed { endpoint, used, composed, reply: self.readable(reply)? })
+                self.readable(reply)
             }
-            Err(wire::Failure::Denied(denied)) => Err(passage.deny(denied)),
-            Err(wire::Failure::Unreachable(why)) => Err(Failure::NotSent(why)),
-            Err(wire::Failure::TooLarge(why)) => Err(Failure::Limit(why)),
-            Err(wire::Failure::Broken(why)) => Err(match trail.left() {
-                super::Left::Nothing => Failure::NotSent(why),
-                _ => Failure::MaybeSent(why),
-            }),
+            Err(wire::Failure::Denied(denied)) => {
+                let why = denied.why.clone();
+                passage.deny(denied);
+                Err(why)
+            }
+            Err(
+                wire::Failure::Unreachable(why) | wire::Failure::TooLarge(why) | wire::Failure::Broken(why),
+            ) => Err(why),
         }
     }
 
-    fn admit(
-        &self,
-        passage: &Passage,
-        handles: &[Handle],
-        outgoing: &Outgoing,
-    ) -> Result<Admitted<'_>, Refused> {
-        let Some(instruction) = &passage.instruction else {
-            return Err(refused(Rule::Describing, "nothing may be sent while an adapter describes itself"));
-        };
-        if passage.sent.len() >= self.limits.exchanges as usize {
-            return Err(Refused::Limit(format!("one call has {} requests", self.limits.exchanges)));
-        }
-        if outgoing.body.len() > self.limits.request_kib as usize * 1024 {
-            return Err(Refused::Limit(format!("a request has at most {} KiB", self.limits.request_kib)));
-        }
-        let header_bytes: usize = outgoing.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-        if header_bytes > self.limits.header_kib as usize * 1024 || outgoing.headers.len() > 100 {
-            return Err(Refused::Limit(format!(
-                "headers have at most {} KiB in 100 lines",
-                self.limits.header_kib
-            )));
-        }
-        if let Some((name, _)) = outgoing
-            .headers
-            .iter()
-            .find(|(name, _)| OWN_HEADERS.contains(&name.to_ascii_lowercase().as_str()))
-        {
-            return Err(refused(Rule::Header, format!("header {name} is the host's own")));
-        }
-        let url = Url::parse(&outgoing.url)
-            .map_err(|error| refused(Rule::Form, format!("the URL cannot be read: {error}")))?;
-        if handles.iter().any(|handle| outgoing.url.contains(&handle.text)) {
-            return Err(refused(Rule::Secret, "a secret does not belong in a URL"));
-        }
-        let money_was_sent = passage.sent.iter().any(|sent| sent.class == Class::Money);
-        let message = Message::new(&outgoing.method, &outgoing.headers, &outgoing.body);
-        let endpoint =
-            rules::admit(&self.endpoints, passage.operation, money_was_sent, instruction, &url, &message)
-                .map_err(Refused::Rule)?;
-        let filled = fill::fill(endpoint, handles, &outgoing.headers, &outgoing.body)
-            .map_err(|why| refused(Rule::Secret, why))?;
-        let request =
-            request(endpoint, &url, filled.headers, filled.body).map_err(|why| refused(Rule::Form, why))?;
-        Ok(Admitted { endpoint, request, used: filled.used, composed: filled.composed })
-    }
-
-    fn readable(&self, reply: Response<Bytes>) -> Result<Reply, Failure> {
+    fn readable(&self, reply: Response<Bytes>) -> Result<Reply, String> {
         let headers: Vec<(String, String)> = reply
             .headers()
             .iter()
@@ -219,59 +169,26 @@ impl Gate {
             .collect();
         let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
         if bytes > self.limits.header_kib as usize * 1024 {
-            return Err(Failure::Limit(format!(
-                "the reply's headers have more than {} KiB",
-                self.limits.header_kib
-            )));
+            return Err(format!("the reply's headers have more than {} KiB", self.limits.header_kib));
         }
-        Ok(Reply { status: reply.status().as_u16(), headers, body: reply.into_body().to_vec() })
+        // Bytes that have to be unpacked first are read differently by everybody who unpacks them.
+        let is_packed = |(name, value): &(String, String)| name == "content-encoding" && value != "identity";
+        if headers.iter().any(is_packed) {
+            return Err("the reply is packed, expected it as it is".to_owned());
+        }
+        Ok(Reply { status: reply.status().as_u16(), headers, body: reply.into_body() })
     }
 }
 
-struct Admitted<'g> {
-    endpoint: &'g Endpoint,
-    request: Request<Bytes>,
-    used: Vec<String>,
-    composed: Vec<SecretString>,
-}
-
-pub(crate) struct Passed<'g> {
-    pub endpoint: &'g Endpoint,
-    /// The names of the secrets it carried.
-    pub used: Vec<String>,
-    /// What was put together from them.
-    pub composed: Vec<SecretString>,
-    pub reply: Reply,
-}
-
-enum Refused {
-    Rule(Denied),
-    Limit(String),
-}
-
-fn refused(rule: Rule, why: impl Into<String>) -> Refused {
-    Refused::Rule(Denied::new(rule, why))
-}
-
-/// What leaves: the adapter's message with what is the host's own around it.
-fn request(
-    endpoint: &Endpoint,
-    url: &Url,
-    headers: Vec<(String, String)>,
-    body: Vec<u8>,
-) -> Result<Request<Bytes>, String> {
-    let method = Method::from_bytes(endpoint.method.as_bytes()).map_err(|error| error.to_string())?;
-    let authority = match url.port() {
-        Some(port) => format!("{}:{port}", endpoint.target.host),
-        None => endpoint.target.host.clone(),
-    };
-    let mut request = Request::new(Bytes::from(body));
+/// What leaves: the form as it was filled in, with what is HTTP's own around it.
+fn request(written: Written) -> Result<Request<Bytes>, String> {
+    let method = Method::from_bytes(written.method.as_bytes()).map_err(|error| error.to_string())?;
+    let mut request = Request::new(Bytes::from(written.body));
     *request.method_mut() = method.clone();
-    let target = &url[url::Position::BeforePath..url::Position::AfterQuery];
-    *request.uri_mut() = target.parse().map_err(|error| format!("no path: {error}"))?;
+    *request.uri_mut() = written.path.parse().map_err(|error| format!("no path: {error}"))?;
     let length = request.body().len();
     let lines = request.headers_mut();
-    for (name, value) in headers {
+    for (name, value) in written.headers {
         let name: HeaderName = name.parse().map_err(|_| format!("header {name:?} has no name"))?;
         let mut value = HeaderValue::from_str(&value)
             .map_err(|_| format!("header {name} has characters that headers have not"))?;
@@ -279,7 +196,9 @@ fn request(
         lines.append(name, value);
     }
     let own = |text: &str| HeaderValue::from_str(text).map_err(|error| error.to_string());
-    lines.insert(http::header::HOST, own(&authority)?);
+    lines.insert(http::header::HOST, own(&written.target.authority())?);
+    lines.insert(http::header::USER_AGENT, own(USER_AGENT)?);
+    lines.insert(http::header::ACCEPT_ENCODING, own("identity")?);
     // Also for an empty body: rails refuse a POST that does not say its length.
     if length > 0 || method != Method::GET {
         lines.insert(http::header::CONTENT_LENGTH, length.into());
@@ -297,15 +216,6 @@ fn retry_after(reply: &Response<Bytes>) -> Option<u32> {
     }
     let now = text(http::header::DATE).and_then(date).unwrap_or_else(Utc::now);
     Some((date(asked)? - now).num_seconds().clamp(0, u32::MAX.into()) as u32)
-}
-
-/// The reply without any secret in it.
-pub(crate) fn scrubbed(mut reply: Reply, veils: &[&Veil]) -> Reply {
-    reply.body = fill::scrub(reply.body, veils);
-    for (_, value) in &mut reply.headers {
-        *value = fill::scrub_text(value, veils);
-    }
-    reply
 }
 
 #[cfg(test)]

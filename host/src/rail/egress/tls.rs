@@ -22,7 +22,7 @@ pub(crate) struct Client {
 
 /// Empty where no endpoint asks for it: reading the system's roots takes longer than all the rest.
 pub(crate) fn client(definition: &Definition) -> Result<Client, LoadError> {
-    if definition.endpoints.iter().all(|endpoint| endpoint.target.scheme != "https") {
+    if definition.form.steps().filter_map(|step| step.request.as_ref()).all(|r| r.target.scheme != "https") {
         return Ok(Client::default());
     }
     let mut ends = Vec::new();

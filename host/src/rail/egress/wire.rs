@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use form::Target;
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::timeout;
 
 use super::dial::{Connection, Dialer, WholeBody};
-use super::rules::Target;
 use super::trail::Trail;
 use super::witness::{Denied, Rule};
 use crate::faults::{self, CrashPoint, crash_point};
@@ -43,6 +43,20 @@ struct Peer {
 impl Peer {
     fn of(target: &Target) -> Self {
         Self { scheme: target.scheme.clone(), host: target.host.clone(), port: target.port }
+    }
+}
+
+/// Why nobody can say where the reply ends: without a length the end of the connection would be its end, and with two lengths
+/// readers differ.
+fn misframed(reply: &Response<Incoming>) -> Option<String> {
+    let is_bodiless = reply.status() == 204 || reply.status() == 304;
+    let lengths = reply.headers().get_all(http::header::CONTENT_LENGTH).iter().count();
+    let codings = reply.headers().get_all(http::header::TRANSFER_ENCODING).iter().count();
+    match lengths + codings {
+        1 => None,
+        0 if is_bodiless => None,
+        0 => Some("the reply does not say how long it is".to_owned()),
+        _ => Some("the reply says twice how long it is".to_owned()),
     }
 }
 
@@ -90,6 +104,9 @@ impl Wire {
                 Ok(Ok(reply)) => {
                     trail.answered(reply.status().as_u16());
                     crash_point(CrashPoint::StatusSeen);
+                    if let Some(why) = misframed(&reply) {
+                        return Err(Failure::Broken(why));
+                    }
                     let reply = self.read(reply, response_bytes_max).await?;
                     crash_point(CrashPoint::ReplyRead);
                     self.keep(target, connection);

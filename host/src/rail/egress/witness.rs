@@ -1,6 +1,6 @@
-//! What the host itself saw. "Nothing was sent" is its knowledge, never the adapter's claim.
+//! What the host itself saw. "Nothing was sent" is its knowledge, and nobody's claim.
 
-use super::rules::Class;
+use form::StepClass;
 
 /// How much of a request was handed to the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,12 +12,22 @@ pub enum Left {
     Body,
 }
 
+impl Left {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Headers => "headers",
+            Self::Body => "body",
+        }
+    }
+}
+
 /// One request and what came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exchange {
-    /// The name of the endpoint in the rail's file.
-    pub endpoint: String,
-    pub class: Class,
+    /// Its name in the rail's file.
+    pub step: String,
+    pub class: StepClass,
     pub left: Left,
     /// Set when the head of a reply was read, whether or not its body followed.
     pub status: Option<u16>,
@@ -33,11 +43,11 @@ pub struct Exchange {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Witness {
     pub exchanges: Vec<Exchange>,
-    /// What the gate refused: the first by each rule.
+    /// What was kept from leaving or not believed: the first by each rule.
     pub denied: Vec<Denied>,
 }
 
-/// A request that the gate did not let out.
+/// Something that did not leave, or was not believed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denied {
     pub rule: Rule,
@@ -46,99 +56,61 @@ pub struct Denied {
 }
 
 impl Denied {
-    pub(super) fn new(rule: Rule, why: impl Into<String>) -> Self {
+    pub(crate) fn new(rule: Rule, why: impl Into<String>) -> Self {
         Self { rule, why: why.into() }
     }
 }
 
-/// The rules of the gate.
+/// Why something did not leave, or was not believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
     /// A name led to an address that may not be dialled.
     Address,
-    /// The amount is missing, stands there twice, or is not the instruction's.
-    Amount,
-    Currency,
-    /// Nothing may leave while an adapter describes itself.
-    Describing,
-    /// The rail's file has no such endpoint.
-    Endpoint,
-    /// It cannot be written as a request.
-    Form,
-    /// A header that is the host's own.
-    Header,
-    /// The payment's key, as the amount.
-    Key,
     /// The lease does not last long enough.
     Lease,
-    /// Money moves from `disburse` only.
-    MoneyElsewhere,
-    Payee,
+    /// The adapter read the opposite of what the host did.
+    Reading,
     /// The component may not speak any more.
     Revoked,
-    /// One attempt moves money once.
-    SecondPayment,
-    /// A secret where the rail's file does not place it.
-    Secret,
+    /// The adapter gave a value that the rail's file does not allow.
+    Variable,
 }
 
 impl Rule {
-    pub const ALL: [Self; 14] = [
-        Self::Address,
-        Self::Amount,
-        Self::Currency,
-        Self::Describing,
-        Self::Endpoint,
-        Self::Form,
-        Self::Header,
-        Self::Key,
-        Self::Lease,
-        Self::MoneyElsewhere,
-        Self::Payee,
-        Self::Revoked,
-        Self::SecondPayment,
-        Self::Secret,
-    ];
+    pub const ALL: [Self; 5] = [Self::Address, Self::Lease, Self::Reading, Self::Revoked, Self::Variable];
 
     /// Its name in metrics and records. Never changes.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Address => "address",
-            Self::Amount => "amount",
-            Self::Currency => "currency",
-            Self::Describing => "describing",
-            Self::Endpoint => "endpoint",
-            Self::Form => "form",
-            Self::Header => "header",
-            Self::Key => "key",
             Self::Lease => "lease",
-            Self::MoneyElsewhere => "money-elsewhere",
-            Self::Payee => "payee",
+            Self::Reading => "reading",
             Self::Revoked => "revoked",
-            Self::SecondPayment => "second-payment",
-            Self::Secret => "secret",
+            Self::Variable => "variable",
         }
     }
 
-    /// Whether an adapter that does this may not be trusted with the next payment until a person has looked.
-    pub fn is_tampering(self) -> bool {
-        matches!(
-            self,
-            Self::Amount
-                | Self::Currency
-                | Self::Key
-                | Self::MoneyElsewhere
-                | Self::Payee
-                | Self::SecondPayment
-                | Self::Secret
-        )
+    /// Whether an adapter that does this to payments of two participants may not be trusted with the next one until a person has
+    /// looked. With those of one it may be that participant's doing, who is not to stop a rail for all others.
+    pub fn is_offence(self) -> bool {
+        matches!(self, Self::Reading | Self::Variable)
     }
 }
 
 impl Witness {
     /// The one request that could have moved money, if it was made.
     pub fn money(&self) -> Option<&Exchange> {
-        self.exchanges.iter().find(|exchange| exchange.class == Class::Money)
+        self.exchanges.iter().find(|exchange| exchange.class == StepClass::Money)
+    }
+
+    /// For the record: of each request the step, what left and the status of the reply.
+    pub fn record(&self) -> String {
+        let one = |exchange: &Exchange| {
+            let status = exchange.status.map(|status| format!(" {status}")).unwrap_or_default();
+            let whole = if exchange.status.is_some() && !exchange.whole { " broken off" } else { "" };
+            format!("{} {}{status}{whole}", exchange.step, exchange.left.as_str())
+        };
+        self.exchanges.iter().map(one).collect::<Vec<_>>().join(", ")
     }
 
     /// How much of it left.

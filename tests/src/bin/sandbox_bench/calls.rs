@@ -1,4 +1,5 @@
-//! A fresh instance, `validate`, `disburse` of the mock, and its end: pooled, mapped anew, and as an Extism plugin.
+//! A fresh instance, `validate`, `disburse` of the mock, and its end: pooled, mapped anew, and as an Extism plugin. A payment that is
+//! pending takes one instance. For one that is settled a second instance reads the reply.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -7,13 +8,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use harness::yard::instruction;
+use railhost::form::Meaning;
 use railhost::rail::definition::Definition;
-use railhost::rail::{Allocation, Answer, Heard, Loaded, Options, Sandbox, Task};
+use railhost::rail::{Allocation, Loaded, Options, Sandbox, Task};
 
-use super::{Spread, on_one_core, ratio, row, timed};
+use super::{Spread, meaning, on_one_core, ratio, row, timed};
 
-const MOCK: &str =
-    "kind = \"mock\"\ncomponent = \"builtin:mock\"\nidempotent = true\nhand_over_marks = false\n";
+/// What the mock says, and what that means.
+const PENDING: (&str, Meaning) = ("pending", Meaning::Pending);
+const SETTLED: (&str, Meaning) = ("settled", Meaning::Success);
 
 /// In blocks: what one side leaves in the caches is not charged to the other. The first one warms up.
 const BLOCKS: usize = 20;
@@ -21,16 +24,21 @@ const BLOCKS: usize = 20;
 struct Side {
     sandbox: Sandbox,
     loaded: Loaded,
+    expected: Meaning,
     samples: Vec<Duration>,
 }
 
 impl Side {
-    async fn new(folder: &Path, allocation: Allocation) -> Result<Self> {
-        let definition = Definition::parse("mock", "".as_ref(), MOCK).map_err(anyhow::Error::msg)?;
+    async fn new(folder: &Path, allocation: Allocation, (step, expected): (&str, Meaning)) -> Result<Self> {
+        let file = format!(
+            "kind = \"mock\"\ncomponent = \"builtin:mock\"\nidempotent = true\nhand_over_marks = false\n\
+             [settings]\nscript = \"otherwise: {step}\"\n"
+        );
+        let definition = Definition::parse("mock", "".as_ref(), &file).map_err(anyhow::Error::msg)?;
         let options = Options { calls_max: 100, allocation, ..Options::default() };
         let sandbox = Sandbox::new(&folder.join("compiled"), harness::railhost_path(), options)?;
         let loaded = Loaded::load(&sandbox, &definition).await?;
-        Ok(Self { sandbox, loaded, samples: Vec::new() })
+        Ok(Self { sandbox, loaded, expected, samples: Vec::new() })
     }
 
     async fn block(&mut self, number: usize, calls: usize) -> Result<()> {
@@ -38,7 +46,7 @@ impl Side {
         for _ in 0..calls {
             let (attempt, took) =
                 timed(self.loaded.call(&self.sandbox, Task::Disburse, payment.clone(), None)).await;
-            ensure!(matches!(attempt.heard, Heard::Answer(Answer::Settled { .. })), "{attempt:?}");
+            ensure!(meaning(&attempt) == Some(self.expected), "{attempt:?}");
             if number > 0 {
                 self.samples.push(took);
             }
@@ -48,15 +56,17 @@ impl Side {
 }
 
 pub(crate) fn run(calls: usize) -> Result<()> {
-    let (pooled, mapped) = on_one_core(async move {
+    let (pooled, mapped, settled) = on_one_core(async move {
         let folder = tempfile::tempdir()?;
-        let mut pooled = Side::new(folder.path(), Allocation::Pooled).await?;
-        let mut mapped = Side::new(folder.path(), Allocation::OnDemand).await?;
+        let mut pooled = Side::new(folder.path(), Allocation::Pooled, PENDING).await?;
+        let mut mapped = Side::new(folder.path(), Allocation::OnDemand, PENDING).await?;
+        let mut settled = Side::new(folder.path(), Allocation::Pooled, SETTLED).await?;
         for number in 0..=BLOCKS {
             pooled.block(number, calls / BLOCKS).await?;
             mapped.block(number, calls / BLOCKS).await?;
+            settled.block(number, calls / BLOCKS).await?;
         }
-        anyhow::Ok((Spread::of(pooled.samples), Spread::of(mapped.samples)))
+        anyhow::Ok((Spread::of(pooled.samples), Spread::of(mapped.samples), Spread::of(settled.samples)))
     })??;
     row(
         "fresh instance + validate + disburse (mock) + drop, against mapping memory for each call",
@@ -64,6 +74,13 @@ pub(crate) fn run(calls: usize) -> Result<()> {
         &mapped.to_string(),
         &format!("{:.2} ×", ratio(pooled.p50(), mapped.p50())),
         "≤ 0.4 ×",
+    );
+    row(
+        "the same with a second fresh instance that reads the reply (a payment that is settled), against the one alone",
+        &settled.to_string(),
+        &pooled.to_string(),
+        &format!("{:.2} ×", ratio(settled.p50(), pooled.p50())),
+        "–",
     );
     Ok(())
 }
@@ -90,7 +107,7 @@ pub(crate) fn against_extism(calls: usize) -> Result<()> {
     }
     let (ours, rival) = on_one_core(async move {
         let folder = tempfile::tempdir()?;
-        let mut ours = Side::new(folder.path(), Allocation::Pooled).await?;
+        let mut ours = Side::new(folder.path(), Allocation::Pooled, PENDING).await?;
         let mut rival = Rival::start(&target)?;
         for number in 0..=BLOCKS {
             ours.block(number, calls / BLOCKS).await?;
@@ -100,7 +117,7 @@ pub(crate) fn against_extism(calls: usize) -> Result<()> {
         anyhow::Ok((Spread::of(ours.samples), Spread::of(samples)))
     })??;
     row(
-        "the same, against a fresh Extism plugin per call",
+        "fresh instance + validate + disburse (mock) + drop, against a fresh Extism plugin per call",
         &ours.to_string(),
         &rival.to_string(),
         &format!("{:.1} × faster", ratio(rival.p50(), ours.p50())),

@@ -2,7 +2,7 @@
 //!
 //! Ratios of two things measured in turns in one run. Nothing here fails because of a figure: the table says what was met.
 //!
-//! - `calls`: a fresh instance per call, pooled against mapped anew and against Extism · `http`: through the gate against plain
+//! - `calls`: fresh instances for each call, pooled against mapped anew and against Extism · `http`: through the gate against plain
 //!   hyper · `mtn`: the same with a real rail's adapter and its simulator
 //! - `parked`: thousands of calls that wait for a silent rail · `start`: a warm cache against compiling
 //! - `cut`: endless loops, and calls cancelled by the hundred thousand
@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Parser;
+use railhost::form::Meaning;
+use railhost::rail::{Attempt, Heard};
 
 #[derive(Debug, Parser)]
 #[command(name = "sandbox_bench", about = "Measures the sandbox against its targets")]
@@ -113,19 +115,23 @@ async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
     (done, started.elapsed())
 }
 
-/// Memory that this process has mapped and present, in KiB. A page that is mapped often counts often.
+/// What the reply to a call means, where its adapter has nothing against it.
+fn meaning(attempt: &Attempt) -> Option<Meaning> {
+    match &attempt.heard {
+        Heard::Reading(reading) if reading.veto.is_none() => reading.meaning,
+        _ => None,
+    }
+}
+
+/// Files and connections that this process has open.
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").map(Iterator::count).unwrap_or(0)
+}
+
+/// Memory that this process has mapped and present, in KiB.
 fn resident_kib() -> usize {
-    memory_kib("Rss:")
-}
-
-/// The part of it that is there once for several mappings.
-fn shared_kib() -> usize {
-    memory_kib("Shared_Clean:") + memory_kib("Shared_Dirty:")
-}
-
-fn memory_kib(what: &str) -> usize {
     let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix(what));
+    let line = text.lines().find_map(|line| line.strip_prefix("Rss:"));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 

@@ -7,12 +7,13 @@ use anyhow::{Result, ensure};
 use harness::mtn_client::MtnClient;
 use harness::play::{payment, rail_file, rails_folder};
 use rail_simulators::{Name, Options, Simulator};
+use railhost::form::Meaning;
 use railhost::payment::{Instruction, Origin};
 use railhost::rail::definition::Definition;
-use railhost::rail::{Answer, Heard, Loaded, Options as SandboxOptions, Sandbox, Task};
+use railhost::rail::{Loaded, Options as SandboxOptions, Sandbox, Task};
 use uuid::Uuid;
 
-use super::{Spread, on_one_core, ratio, row, timed};
+use super::{Spread, meaning, on_one_core, ratio, row, timed};
 
 pub(crate) fn run(calls: usize) -> Result<()> {
     let (ours, plain) = on_one_core(async move {
@@ -31,7 +32,7 @@ pub(crate) fn run(calls: usize) -> Result<()> {
         let (mut through_us, mut natively) = (Vec::new(), Vec::new());
         for round in 0..calls + calls / 10 {
             let (attempt, took) = timed(loaded.call(&sandbox, Task::Disburse, new_payment()?, None)).await;
-            ensure!(matches!(attempt.heard, Heard::Answer(Answer::Pending { .. })), "{attempt:?}");
+            ensure!(meaning(&attempt) == Some(Meaning::Pending), "{attempt:?}");
             let (paid, native_took) = timed(client.pay()).await;
             paid?;
             if round >= calls / 10 {

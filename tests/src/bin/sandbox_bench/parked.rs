@@ -1,4 +1,5 @@
-//! Calls that wait for a rail which never answers. The rail is another process, so that its memory is not counted.
+//! Calls that wait for a rail which never answers: a payment and a connection each, and no guest. The rail is another process, so
+//! that its memory is not counted.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -10,7 +11,7 @@ use harness::yard::{Yard, guest, instruction};
 use railhost::rail::definition::Definition;
 use railhost::rail::{Loaded, Options, Sandbox, Task};
 
-use super::{resident_kib, row, shared_kib};
+use super::{descriptors, resident_kib, row};
 
 /// Accepts connections and does nothing with them, until its parent is gone.
 pub(crate) fn silent_rail() -> Result<()> {
@@ -69,29 +70,30 @@ pub(crate) fn run(calls: usize) -> Result<()> {
             load(&sandbox, &rail, "timeouts = { call_ms = 300000, first_byte_ms = 300000 }").await?,
         );
         let sandbox = std::sync::Arc::new(sandbox);
-        let (before, shared_before) = (resident_kib(), shared_kib());
+        // By then nothing is left of what loading needed.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let (before, descriptors_before) = (resident_kib(), descriptors());
         let tasks: Vec<_> = (0..calls)
             .map(|_| {
                 let (loaded, sandbox) = (loaded.clone(), sandbox.clone());
                 tokio::spawn(async move { loaded.call(&sandbox, Task::Disburse, instruction(), None).await })
             })
             .collect();
-        while sandbox.in_use()[0] < calls {
+        // Each has a connection of its own.
+        while descriptors() < descriptors_before + calls {
             ensure!(tasks.iter().all(|task| !task.is_finished()), "a call came back");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         tokio::time::sleep(Duration::from_secs(3)).await;
-        let each = |kib: usize| kib as f64 / calls as f64;
-        let (resident, shared) = (each(resident_kib() - before), each(shared_kib() - shared_before));
+        ensure!(sandbox.free() == 0, "{} calls are not open", sandbox.free());
+        ensure!(sandbox.in_use() == [0; 4], "guests wait for the rail: {:?}", sandbox.in_use());
+        let each = resident_kib().saturating_sub(before) as f64 / calls as f64;
         for task in tasks {
             task.abort();
         }
         row(
-            &format!("resident memory per call parked in HTTP, {calls} in flight"),
-            &format!(
-                "{:.0} KiB of its own, and {shared:.0} KiB of the adapter's image that all calls share",
-                resident - shared
-            ),
+            &format!("resident memory per open call that waits for its rail, {calls} in flight"),
+            &format!("{each:.1} KiB, and no guest"),
             "–",
             "–",
             "≤ 80 KiB",

@@ -5,14 +5,12 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use harness::reference::{LateAnswer, Micros, Outbox, Outcome as Written, Refusal, SECOND, Words};
+use railhost::form::{Code, CodeTable, Meaning, Operation, Reading, Side, StepClass, Veto};
 use railhost::outbox::complete::{MoneyMoved, Outcome, State};
 use railhost::outcome::{self, Class, Decision, ErrorCode};
 use railhost::payment::{KeyForm, RailKey};
-use railhost::rail::codes::CodeTable;
-use railhost::rail::definition::Kind;
-use railhost::rail::egress::Class as Purpose;
 use railhost::rail::pace::{Pace, Steps};
-use railhost::rail::{Answer, CallError, Code, Exchange, Heard, Left, Witness};
+use railhost::rail::{Exchange, Heard, Left, Witness};
 use railhost::relayer::history::{self, History};
 use railhost::relayer::schedule::{self, Manner, Step};
 use uuid::Uuid;
@@ -27,14 +25,46 @@ static CODES: LazyLock<CodeTable> = LazyLock::new(|| {
     toml::from_str(
         r#"version = 1
         rows = [
-          { operation = "disburse", field = "code", code = "NO", class = "terminal" },
+          { field = "code", code = "PAID", class = "success" },
+          { field = "code", code = "TAKEN", class = "pending" },
+          { field = "code", code = "NO", class = "terminal" },
           { operation = "disburse", field = "code", code = "NO_FLOAT", class = "hold" },
           { operation = "disburse", http = 409, field = "code", code = "SEEN", class = "pending" },
-          { operation = "query-status", field = "code", code = "NO", class = "terminal" },
+          { operation = "query-status", http = 404, field = "code", code = "NONE", class = "not-found" },
         ]"#,
     )
     .expect("a table")
 });
+
+/// What the host reads in a reply of the rail, and its status.
+fn reading(asks: bool, said: Said) -> (Reading, u16) {
+    let (code, http) = match said {
+        Said::Settled => ("PAID", 200),
+        Said::Accepted => ("TAKEN", 202),
+        Said::Refused => ("NO", 400),
+        Said::Held => ("NO_FLOAT", 400),
+        Said::Failed => ("NO", 200),
+        Said::Duplicate => ("SEEN", 409),
+        Said::NotFound => ("NONE", 404),
+    };
+    let facts = vec![Code::new("code", code)];
+    let operation = if asks { Operation::QueryStatus } else { Operation::Disburse };
+    let judged = CODES.judge(operation, http, &facts);
+    let reading = Reading {
+        meaning: judged.meaning,
+        code: judged.code,
+        reference: Some("r".to_owned()).filter(|_| said == Said::Settled),
+        facts,
+        why: judged.why.map(ToOwned::to_owned),
+        ..Reading::nothing("")
+    };
+    (reading, http)
+}
+
+/// Only such a reply is shown to the adapter.
+pub(super) fn is_verdict(asks: bool, said: Said) -> bool {
+    reading(asks, said).0.side() != Side::Open
+}
 
 fn manner(setup: &Setup) -> Manner {
     Manner {
@@ -92,7 +122,7 @@ impl World {
             Host::Leased(held) => self.starts(host, held, setup, &mut push),
             Host::Waiting { held, asks } => {
                 let mut world = self.clone();
-                world.decides(host, held, *asks, None, setup);
+                world.decides(host, held, *asks, None, None, setup);
                 push("hears nothing by its deadline", world);
                 if setup.bug == Some(Bug::HandsBackWhatItSent) {
                     let mut world = self.clone();
@@ -180,9 +210,15 @@ impl World {
             let mut unsent = world.clone();
             unsent.losses -= 1;
             let nothing = Witness::default();
-            let said = Heard::Answer(Answer::NotSent { reason: "no connection".to_owned() });
+            let said = Heard::Unanswered("no connection".to_owned());
             unsent.judges(host, held, asks, &said, &nothing, setup);
             push("cannot reach the rail", unsent);
+        }
+        if !asks && self.refusals > 0 {
+            let mut refused = world.clone();
+            refused.refusals -= 1;
+            refused.judges(host, held, asks, &Heard::Refused("no".to_owned()), &Witness::default(), setup);
+            push("does not want it sent", refused);
         }
         let key = text_of(match setup.bug {
             Some(Bug::FreshKey) => RailKey::of(held.token),
@@ -201,27 +237,55 @@ impl World {
         held: &Held,
         asks: bool,
         said: Option<Said>,
+        veto: Option<Veto>,
         setup: &Setup,
     ) {
-        let code = |value: &str| Some(Code { field: "code".to_owned(), value: value.to_owned() });
-        let (heard, status) = match said {
-            None => (Heard::Failed(CallError::Deadline(DEADLINE)), None),
+        match said {
+            None => self.answered(host, held, asks, &Heard::Unanswered("no reply".to_owned()), None, setup),
             Some(said) => {
-                let (answer, status) = match said {
-                    Said::Settled => (Answer::Settled { reference: "r".to_owned(), code: None }, 200),
-                    Said::Accepted => (Answer::Pending { reference: None, code: None }, 202),
-                    Said::Refused => (Answer::Declined { code: code("NO"), message: String::new() }, 400),
-                    Said::Held => (Answer::Declined { code: code("NO_FLOAT"), message: String::new() }, 400),
-                    Said::Failed => (Answer::Declined { code: code("NO"), message: String::new() }, 200),
-                    Said::Duplicate => (Answer::Declined { code: code("SEEN"), message: String::new() }, 409),
-                    Said::NotFound => (Answer::NotFound, 404),
-                };
-                (Heard::Answer(answer), Some(status))
+                let (mut reading, status) = reading(asks, said);
+                match veto {
+                    Some(_) if setup.bug == Some(Bug::VetoIsVote) => {
+                        let paid = reading.meaning == Some(Meaning::Success);
+                        reading.meaning = Some(if paid { Meaning::Terminal } else { Meaning::Success });
+                    }
+                    veto => reading.veto = veto,
+                }
+                self.answered(host, held, asks, &Heard::Reading(Box::new(reading)), Some(status), setup);
             }
+        }
+    }
+
+    /// A reply that is not about this payment.
+    pub(super) fn hears_of_another(
+        &mut self,
+        host: usize,
+        held: &Held,
+        asks: bool,
+        said: Said,
+        setup: &Setup,
+    ) {
+        let counts = setup.bug == Some(Bug::StrangersReplyCounts);
+        let heard = match counts {
+            true => reading(asks, said).0,
+            false => Reading { is_doubtful: true, ..Reading::nothing("the reply is about another payment") },
         };
+        let status = reading(asks, said).1;
+        self.answered(host, held, asks, &Heard::Reading(Box::new(heard)), Some(status), setup);
+    }
+
+    fn answered(
+        &mut self,
+        host: usize,
+        held: &Held,
+        asks: bool,
+        heard: &Heard,
+        status: Option<u16>,
+        setup: &Setup,
+    ) {
         let exchange = Exchange {
-            endpoint: String::new(),
-            class: if asks { Purpose::Read } else { Purpose::Money },
+            step: String::new(),
+            class: if asks { StepClass::Read } else { StepClass::Money },
             left: Left::Body,
             status,
             whole: status.is_some(),
@@ -229,7 +293,7 @@ impl World {
             token_is_fresh: None,
         };
         let witness = Witness { exchanges: vec![exchange], denied: Vec::new() };
-        self.judges(host, held, asks, &heard, &witness, setup);
+        self.judges(host, held, asks, heard, &witness, setup);
     }
 
     /// The project's own judgement, and what it writes down.
@@ -243,8 +307,8 @@ impl World {
         setup: &Setup,
     ) {
         let mut decision = match asks {
-            true => outcome::query(Kind::Live, heard, witness, &CODES),
-            false => outcome::disburse(Kind::Live, heard, witness, &CODES),
+            true => outcome::query(heard, witness),
+            false => outcome::disburse(heard, witness),
         };
         if setup.bug == Some(Bug::SilenceIsRefusal) && !asks && decision.class == Class::Unknown {
             decision =
@@ -252,6 +316,16 @@ impl World {
         }
         if setup.bug == Some(Bug::SilenceIsHold) && !asks && decision.class == Class::Unknown {
             decision = Decision { class: Class::Hold, error_code: Some(ErrorCode::OnHold), ..decision };
+        }
+        if setup.bug == Some(Bug::VetoIsRefusal) && decision.error_code == Some(ErrorCode::AdapterVeto) {
+            decision =
+                Decision { class: Class::Terminal, error_code: Some(ErrorCode::RailDeclined), ..decision };
+        }
+        if setup.bug == Some(Bug::LocalRefusalIsFinal)
+            && decision.error_code == Some(ErrorCode::RefusedLocally)
+        {
+            decision =
+                Decision { error_code: Some(ErrorCode::RailDeclined), of_a_question: true, ..decision };
         }
         let (attempts, now) = (held.attempts + 1, time(self.outbox.now));
         let held = held.clone();
@@ -305,6 +379,7 @@ fn past(outbox: &Outbox) -> History {
         claimed_at: time(attempt.claimed_at),
         completed_at: time(attempt.completed_at),
         error_code: attempt.words.error_code.clone(),
+        rail_code: attempt.words.rail_code.clone(),
         adapter_digest: None,
         lease_token: Some(attempt.token),
     };
@@ -319,6 +394,8 @@ fn past(outbox: &Outbox) -> History {
     History {
         attempts: outbox.attempts.get(&PAYMENT).into_iter().flatten().map(attempt).collect(),
         late_answers: outbox.late_answers.iter().map(late).collect(),
+        captured: std::collections::BTreeMap::new(),
+        was_held: false,
     }
 }
 

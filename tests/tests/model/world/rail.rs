@@ -1,7 +1,9 @@
 //! What becomes of requests and replies under way, and what the rail does with what arrives.
 
 use harness::reference::{Micros, SECOND};
+use railhost::form::Veto;
 
+use super::host::is_verdict;
 use super::{Account, Host, Message, Said, VISIBILITY_SECONDS, WORKERS, What, World};
 use crate::setup::Setup;
 
@@ -16,11 +18,29 @@ impl World {
                     |host: &Host| matches!(host, Host::Waiting { held, .. } if held.token == message.token);
                 match self.hosts.iter().position(waits) {
                     Some(host) => {
+                        let Host::Waiting { held, asks } = &self.hosts[host] else { return };
                         let mut world = without.clone();
-                        if let Host::Waiting { held, asks } = &self.hosts[host] {
-                            world.decides(host, held, *asks, Some(said), setup);
-                        }
+                        world.decides(host, held, *asks, Some(said), None, setup);
                         next.push((format!("{} hears {said:?}", WORKERS[host]), world));
+                        // The adapter may doubt a verdict, and nothing else.
+                        if self.vetoes > 0 && is_verdict(*asks, said) {
+                            let mut world = without.clone();
+                            world.vetoes -= 1;
+                            world.decides(host, held, *asks, Some(said), Some(Veto::Doubt), setup);
+                            let step = format!("{} hears {said:?}, and its adapter doubts it", WORKERS[host]);
+                            next.push((step, world));
+                        }
+                        if self.strangers > 0 {
+                            for other in [Said::Settled, Said::Failed, Said::NotFound] {
+                                let mut world = without.clone();
+                                world.strangers -= 1;
+                                world.hears_of_another(host, held, *asks, other, setup);
+                                next.push((
+                                    format!("{} hears {other:?} of another payment", WORKERS[host]),
+                                    world,
+                                ));
+                            }
+                        }
                     }
                     None => return,
                 }

@@ -1,14 +1,16 @@
-//! What the mock adapter does for a payment that settles, as an Extism plugin.
+//! What the mock adapter does for a payment that is pending, as an Extism plugin.
 
 use extism_pdk::{FnResult, Json, plugin_fn};
 use serde::{Deserialize, Serialize};
 
+/// A name and a text.
+type Value = (String, String);
+
 #[derive(Deserialize)]
-struct Instruction {
-    key: String,
+struct Payment {
     amount: String,
     currency: String,
-    destination: Vec<(String, String)>,
+    destination: Vec<Value>,
 }
 
 #[derive(Serialize)]
@@ -17,25 +19,19 @@ struct Violation {
     problem: String,
 }
 
-#[derive(Serialize)]
-struct Settled {
-    reference: String,
-    code: Option<String>,
-}
-
 #[plugin_fn]
-pub fn validate(Json(instruction): Json<Instruction>) -> FnResult<Json<Vec<Violation>>> {
+pub fn validate(Json(payment): Json<Payment>) -> FnResult<Json<Vec<Violation>>> {
     let mut found = Vec::new();
-    if instruction.amount.is_empty() || instruction.currency.len() != 3 {
+    if payment.amount.is_empty() || payment.currency.len() != 3 {
         found.push(Violation { field: "amount".to_owned(), problem: "is not money".to_owned() });
     }
-    if instruction.destination.is_empty() {
+    if payment.destination.is_empty() {
         found.push(Violation { field: "destination".to_owned(), problem: "is missing".to_owned() });
     }
     Ok(Json(found))
 }
 
 #[plugin_fn]
-pub fn disburse(Json(instruction): Json<Instruction>) -> FnResult<Json<Settled>> {
-    Ok(Json(Settled { reference: format!("mock-{}", &instruction.key[..16]), code: None }))
+pub fn disburse(Json(_): Json<Payment>) -> FnResult<Json<Vec<Value>>> {
+    Ok(Json(vec![("status".to_owned(), "pending".to_owned())]))
 }

@@ -1,0 +1,348 @@
+//! A payment in, a request or a named refusal out. Pure: the same form, payment, values and secrets give the same bytes.
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use chrono::{DateTime, SecondsFormat, Utc};
+use payment::{Instruction, Violation};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use uuid::Uuid;
+
+use crate::file::{Computed, Encoding};
+use crate::fit::{narrative, payload};
+use crate::json::Json;
+use crate::load::{Form, payload_text};
+use crate::request::{RequestTemplate, Target, is_header};
+use crate::slot::{Slot, Source, Text};
+use crate::step::Step;
+use crate::template::Body;
+
+/// What a request is made of, besides the form.
+#[derive(Clone, Copy)]
+pub struct Input<'i> {
+    pub payment: &'i Instruction,
+    /// The adapter's values, by the names of its variables.
+    pub values: &'i [(String, String)],
+    /// What the host read in earlier replies about this payment.
+    pub captured: &'i BTreeMap<String, String>,
+    pub secrets: &'i dyn Secrets,
+    pub now: DateTime<Utc>,
+}
+
+impl std::fmt::Debug for Input<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Input").field("payment", &self.payment.origin.outbox_id).finish_non_exhaustive()
+    }
+}
+
+/// What only the host knows.
+pub trait Secrets {
+    fn secret(&self, name: &str) -> Option<&str>;
+
+    fn token(&self, name: &str) -> Option<&str>;
+
+    fn encrypt(&self, key: &str, text: &[u8]) -> Result<Vec<u8>, String>;
+
+    fn hmac(&self, key: &str, message: &[u8]) -> Result<Vec<u8>, String>;
+
+    fn sign(&self, key: &str, message: &[u8]) -> Result<Vec<u8>, String>;
+
+    /// A body under a fresh AES key, and that key under a public one, both in base64.
+    fn envelope(&self, key: &str, body: &[u8]) -> Result<(String, String), String>;
+
+    /// Where the rail may send news of this payment to.
+    fn callback(&self, outbox_id: Uuid) -> Option<String>;
+}
+
+/// A request, ready to leave.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Request {
+    pub step: String,
+    pub method: String,
+    pub target: Target,
+    /// With its query.
+    pub path: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Request {
+    /// All of it in one piece, for a digest: first line, headers, an empty line, body.
+    pub fn whole(&self) -> Vec<u8> {
+        let Target { scheme, .. } = &self.target;
+        let mut whole =
+            format!("{} {scheme}://{}{}\n", self.method, self.target.authority(), self.path).into_bytes();
+        for (name, value) in &self.headers {
+            whole.extend_from_slice(format!("{name}: {value}\n").as_bytes());
+        }
+        whole.push(b'\n');
+        whole.extend_from_slice(&self.body);
+        whole
+    }
+}
+
+/// It holds secrets: nobody gets to see more than where it goes.
+impl std::fmt::Debug for Request {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Request")
+            .field("step", &self.step)
+            .field("method", &self.method)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why there is no request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The payment does not fit the form.
+    #[error("{0}")]
+    Payment(Violation),
+    /// What the adapter gave does not.
+    #[error("the adapter's values: {0}")]
+    Adapter(String),
+    /// Something of ours is missing or cannot be used.
+    #[error("{0}")]
+    Ours(String),
+}
+
+/// All but letters, digits and `-._~`.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+impl Form {
+    /// Writes the request of a step.
+    pub fn fill(&self, step: &Step, input: &Input<'_>) -> Result<Request, Refusal> {
+        let template = step
+            .request
+            .as_ref()
+            .ok_or_else(|| Refusal::Ours(format!("{} has no request: a mock has no network", step.name)))?;
+        if template.has_variables() {
+            self.check_variables(input.values)?;
+        }
+        let filling = Filling { form: self, input, body: None, envelope: OnceCell::new() };
+        let body = filling.body(&template.body)?;
+        let filling = Filling { body: Some(&body), ..filling };
+        let path = filling.address(template)?;
+        let headers = filling.headers(template)?;
+        Ok(Request {
+            step: step.name.clone(),
+            method: template.method.clone(),
+            target: template.target.clone(),
+            path,
+            headers,
+            body,
+        })
+    }
+}
+
+/// One request on its way into the form.
+struct Filling<'f> {
+    form: &'f Form,
+    input: &'f Input<'f>,
+    /// Once it is written.
+    body: Option<&'f [u8]>,
+    envelope: OnceCell<(String, String)>,
+}
+
+impl Filling<'_> {
+    fn body(&self, body: &Body) -> Result<Vec<u8>, Refusal> {
+        let value = &mut |slot: &Slot| self.value(slot);
+        match body {
+            Body::None => Ok(Vec::new()),
+            Body::Json(template) => {
+                let json = template.fill(value)?.unwrap_or(Json::Object(Vec::new()));
+                serde_json::to_vec(&json).map_err(|error| Refusal::Ours(error.to_string()))
+            }
+            Body::Xml(element) => element.fill(value),
+            Body::Form(pairs) => {
+                let mut written = Vec::new();
+                for (name, text) in pairs {
+                    if let Some(filled) = text.fill(value, str::to_owned)? {
+                        written.push(format!("{}={}", escaped(name), escaped(&filled)));
+                    }
+                }
+                Ok(written.join("&").into_bytes())
+            }
+        }
+    }
+
+    fn address(&self, template: &RequestTemplate) -> Result<String, Refusal> {
+        let value = &mut |slot: &Slot| self.value(slot);
+        let mut path = String::new();
+        for segment in &template.path {
+            let filled = segment.fill(value, escaped)?.unwrap_or_default();
+            // Such a segment leads elsewhere.
+            if segment.constant().is_none() && matches!(filled.as_str(), "" | "." | "..") {
+                return Err(Refusal::Ours(format!("{} makes no path", segment.shown())));
+            }
+            path.push('/');
+            path.push_str(&filled);
+        }
+        let mut separator = '?';
+        for (name, text) in &template.query {
+            if let Some(filled) = text.fill(value, escaped)? {
+                path.push(separator);
+                path.push_str(&format!("{name}={filled}"));
+                separator = '&';
+            }
+        }
+        Ok(path)
+    }
+
+    fn headers(&self, template: &RequestTemplate) -> Result<Vec<(String, String)>, Refusal> {
+        let mut headers = Vec::new();
+        for (name, text) in &template.headers {
+            let Some(filled) = text.fill(&mut |slot: &Slot| self.value(slot), str::to_owned)? else {
+                continue;
+            };
+            if filled.is_empty() || !is_header(&filled) {
+                return Err(self.unfit(text, &format!("does not fit the header {name}: visible ASCII only")));
+            }
+            headers.push((name.clone(), filled));
+        }
+        Ok(headers)
+    }
+
+    /// Whose fault it is that a value does not fit its place.
+    fn unfit(&self, text: &Text, problem: &str) -> Refusal {
+        let of_payment = text.slots().find_map(|slot| match &slot.source {
+            Source::Destination { part, .. } => Some(format!("destination.{part}")),
+            Source::Narrative => Some("narrative".to_owned()),
+            Source::Payload(name) => Some(format!("payload.{name}")),
+            _ => None,
+        });
+        match of_payment {
+            Some(field) => Refusal::Payment(Violation::new(&field, problem)),
+            None => Refusal::Ours(format!("{} {problem}", text.shown())),
+        }
+    }
+
+    fn value(&self, slot: &Slot) -> Result<Option<String>, Refusal> {
+        let found = self.source(slot)?;
+        let Some(value) = found else {
+            return match slot.optional {
+                true => Ok(None),
+                false => Err(self.unfit(&Text(vec![crate::slot::Piece::Slot(slot.clone())]), "is missing")),
+            };
+        };
+        let Some(table) = &slot.table else { return Ok(Some(value)) };
+        let looked_up = self.form.tables.get(table).and_then(|table| table.get(&value)).cloned();
+        looked_up.map(Some).ok_or_else(|| {
+            self.unfit(
+                &Text(vec![crate::slot::Piece::Slot(slot.clone())]),
+                &format!("is not in the table {table}"),
+            )
+        })
+    }
+
+    fn source(&self, slot: &Slot) -> Result<Option<String>, Refusal> {
+        let (form, payment, secrets) = (self.form, self.input.payment, self.input.secrets);
+        let of_payment = |field: &str, problem: String| Refusal::Payment(Violation::new(field, problem));
+        let local = || self.input.now.with_timezone(&form.offset);
+        Ok(match &slot.source {
+            Source::Key(key_form) => Some(payment.key.form(*key_form)),
+            Source::Amount { form: amount_form, is_number } => Some(
+                form.amount_text(payment, *amount_form, *is_number)
+                    .map_err(|problem| of_payment("amount", problem))?,
+            ),
+            Source::Currency => Some(payment.money.currency().to_owned()),
+            Source::Destination { part, writing } => {
+                let Some(field) = form.parts.get(part) else { return Ok(None) };
+                let Some(text) = form.part(&payment.destination, part) else { return Ok(None) };
+                let name = format!("destination.{part}");
+                let normal = field.check(text).map_err(|problem| of_payment(&name, problem))?;
+                let written = field.write(&normal, *writing);
+                Some(written.ok_or_else(|| of_payment(&name, "cannot be written so".to_owned()))?)
+            }
+            Source::Narrative => match (narrative(payment), &form.narrative) {
+                (Some(text), Some(field)) => {
+                    Some(field.check(text).map_err(|problem| of_payment("narrative", problem))?)
+                }
+                _ => None,
+            },
+            Source::Payload(name) => {
+                let Some((at, field)) = form.payload.get(name) else { return Ok(None) };
+                let field_name = format!("payload.{name}");
+                match payload_text(&payload(payment), at) {
+                    Ok(None) => None,
+                    Ok(Some(text)) => {
+                        Some(field.check(&text).map_err(|problem| of_payment(&field_name, problem))?)
+                    }
+                    Err(problem) => return Err(of_payment(&field_name, problem.to_owned())),
+                }
+            }
+            Source::Setting(name) => form.settings.get(name).cloned(),
+            Source::Captured(name) => self.input.captured.get(name).cloned(),
+            Source::Adapter(name) => {
+                self.input.values.iter().find(|(given, _)| given == name).map(|(_, value)| value.clone())
+            }
+            Source::Date => Some(local().format("%Y-%m-%d").to_string()),
+            Source::Time => Some(local().to_rfc3339_opts(SecondsFormat::Secs, false)),
+            Source::Secret(name) => Some(self.secret(name)?.to_owned()),
+            Source::Token(name) => {
+                let token =
+                    secrets.token(name).ok_or_else(|| Refusal::Ours(format!("there is no token {name}")))?;
+                Some(token.to_owned())
+            }
+            Source::Computed(name, value) => Some(self.computed(name, value.as_deref())?),
+            Source::Callback => secrets.callback(payment.origin.outbox_id),
+            Source::Body => self.body.map(|body| String::from_utf8_lossy(body).into_owned()),
+            Source::Base => None,
+        })
+    }
+
+    fn secret(&self, name: &str) -> Result<&str, Refusal> {
+        self.input.secrets.secret(name).ok_or_else(|| Refusal::Ours(format!("there is no secret {name}")))
+    }
+
+    fn computed(&self, name: &str, value: Option<&str>) -> Result<String, Refusal> {
+        let secrets = self.input.secrets;
+        let ours = |problem: String| Refusal::Ours(format!("computed.{name}: {problem}"));
+        let encoded = |encoding: Encoding, bytes: Vec<u8>| match encoding {
+            Encoding::Base64 => STANDARD.encode(bytes),
+            Encoding::Hex => hex::encode(bytes),
+        };
+        match self.form.computed.get(name) {
+            None => Err(ours("is not in the file".to_owned())),
+            Some(Computed::Basic { user, password }) => {
+                Ok(STANDARD.encode(format!("{}:{}", self.secret(user)?, self.secret(password)?)))
+            }
+            Some(Computed::Encrypt { key, secret }) => {
+                Ok(STANDARD.encode(secrets.encrypt(key, self.secret(secret)?.as_bytes()).map_err(ours)?))
+            }
+            Some(Computed::Hmac { key, encoding, .. }) => {
+                Ok(encoded(*encoding, secrets.hmac(key, &self.over(name)?).map_err(ours)?))
+            }
+            Some(Computed::Sign { key, encoding, .. }) => {
+                Ok(encoded(*encoding, secrets.sign(key, &self.over(name)?).map_err(ours)?))
+            }
+            Some(Computed::Envelope { key }) => {
+                let body = self.body.ok_or_else(|| ours("the body is not written yet".to_owned()))?;
+                if self.envelope.get().is_none() {
+                    let sealed = secrets.envelope(key, body).map_err(ours)?;
+                    self.envelope.get_or_init(|| sealed);
+                }
+                let (sealed, opener) = self.envelope.get().cloned().unwrap_or_default();
+                Ok(if value == Some("body") { sealed } else { opener })
+            }
+        }
+    }
+
+    /// What is signed, byte for byte.
+    fn over(&self, name: &str) -> Result<Vec<u8>, Refusal> {
+        let Some(text) = self.form.over.get(name) else { return Ok(Vec::new()) };
+        let is_body = matches!(&text.0[..], [crate::slot::Piece::Slot(slot)] if slot.source == Source::Body);
+        if is_body {
+            return Ok(self.body.unwrap_or_default().to_vec());
+        }
+        match text.fill(&mut |slot: &Slot| self.value(slot), str::to_owned)? {
+            Some(filled) => Ok(filled.into_bytes()),
+            None => Err(Refusal::Ours(format!("computed.{name}: what is to be signed is not there"))),
+        }
+    }
+}
+
+fn escaped(text: &str) -> String {
+    utf8_percent_encode(text, ESCAPED).to_string()
+}

@@ -1,0 +1,39 @@
+//! A rail's file as a form: what a request looks like, who fills in which value, how replies are read and what they mean. No I/O.
+//!
+//! In the order in which a payment meets them:
+//!
+//! - [`file`]: the form as it is written · [`load`]: checked, with every template parsed · [`step`], [`request`]: its parts
+//! - `place`: where a value may stand · `way`: which requests pay, and that the host writes the money in them
+//! - [`field`]: which texts may stand in it · [`slot`]: what stands in the place of a value · [`template`]: bodies with slots
+//! - `fit`: whether a payment fits it · [`fill`]: a payment in, a request or a named refusal out
+//! - [`reply`]: a reply in, facts out · `doc`: what stands where in it · [`json`]: a strict reader
+//! - [`codes`]: what facts mean · [`judge`]: the host's reading, and the adapter's brake
+//! - [`show`]: the form as an approver sees it: worked examples, and what changed
+
+pub mod codes;
+mod doc;
+pub mod field;
+pub mod file;
+pub mod fill;
+mod fit;
+pub mod json;
+pub mod judge;
+pub mod load;
+mod place;
+pub mod reply;
+pub mod request;
+pub mod show;
+pub mod slot;
+pub mod step;
+pub mod template;
+mod way;
+
+pub use codes::{Code, CodeTable, HTTP, Meaning, Operation, Row, Side};
+pub use file::{FormFile, StepClass};
+pub use fill::{Input, Refusal, Request, Secrets};
+pub use judge::{Reading, Veto};
+pub use load::Form;
+pub use reply::Reply;
+pub use request::{RequestTemplate, Target};
+pub use show::Shown;
+pub use step::Step;

@@ -1,0 +1,503 @@
+//! A reply in, facts out. Strict: what is there twice, is not a plain text, or is about another payment is not read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use payment::{Instruction, KeyForm, same_amount};
+use roxmltree::Document;
+use serde::Deserialize;
+
+use crate::codes::Code;
+use crate::doc::{Doc, Path, is_blank, is_key};
+use crate::field::{Field, FieldFile};
+use crate::json::Json;
+use crate::load::Form;
+
+/// A reply as it came.
+#[derive(Debug, Clone, Copy)]
+pub struct Reply<'r> {
+    pub status: u16,
+    pub headers: &'r [(String, String)],
+    pub body: &'r [u8],
+}
+
+/// How a reply is read, as the rail's file writes it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReplyFile {
+    pub body: Format,
+    /// Where the key stands in the reply: each that is there has to be ours.
+    pub bound: Vec<BoundFile>,
+    /// The entry of a list that is about this payment; all paths begin there.
+    pub pick: Option<PickFile>,
+    pub facts: BTreeMap<String, FactFile>,
+    /// The rail's own name for the payment.
+    pub reference: Option<FactFile>,
+    /// What is written into later requests of this payment.
+    pub capture: BTreeMap<String, CaptureFile>,
+    /// What the rail repeats of the payment. Before the payment all of it has to be there and as instructed.
+    pub echo: Vec<EchoFile>,
+    /// Of XML: elements that stand there, once at most, and nowhere else.
+    pub only_at: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    #[default]
+    Json,
+    Xml,
+    /// Plain text.
+    Text,
+    /// Nothing, or nothing that counts.
+    None,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BoundFile {
+    pub at: String,
+    /// In which form the key stands there.
+    pub form: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PickFile {
+    pub from: String,
+    /// From the entry on.
+    pub by: String,
+    pub form: String,
+}
+
+/// Where a fact stands: one of these.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FactFile {
+    pub one: Option<String>,
+    /// The first of these places that has one.
+    pub first_of: Vec<String>,
+    /// All values in all of these places.
+    pub all_of: Vec<String>,
+    /// How many entries the list has.
+    pub count: Option<String>,
+    /// The whole of a plain text.
+    pub whole: bool,
+    /// `blank`, where the body is.
+    pub blank: bool,
+    /// A header of the reply.
+    pub header: Option<String>,
+    /// Only where this other fact is not there.
+    pub unless: Option<String>,
+}
+
+/// A value of the rail's that later requests carry: where it stands, and which texts it may be.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CaptureFile {
+    pub one: String,
+    pub field: FieldFile,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EchoFile {
+    /// `amount`, `currency` or `destination.PART`.
+    pub of: String,
+    pub one: String,
+    #[serde(default, rename = "as")]
+    pub compared: Compared,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Compared {
+    #[default]
+    Exact,
+    /// By value: `5` is `5.00`.
+    Decimal,
+    /// In the rail's unit.
+    Minor,
+    /// Of phone numbers: as the slots of these names write them.
+    National,
+    Local,
+    Plus,
+    /// `*` stands for a character that is not shown.
+    Masked,
+    /// One of the two is the end of the other.
+    Suffix,
+}
+
+/// How a reply is read, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplyRule {
+    format: Format,
+    bound: Vec<(Path, KeyForm)>,
+    pick: Option<(Path, Path, KeyForm)>,
+    facts: Vec<(String, Fact)>,
+    reference: Option<Fact>,
+    capture: Vec<(String, Path, Field)>,
+    echo: Vec<(String, Path, Compared)>,
+    only_at: Vec<Path>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Fact {
+    place: Place,
+    unless: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place {
+    One(Path),
+    FirstOf(Vec<Path>),
+    AllOf(Vec<Path>),
+    Count(Path),
+    Whole,
+    Blank,
+    Header(String),
+}
+
+/// What the host read in a reply that is bound to the payment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Read {
+    pub facts: Vec<Code>,
+    pub reference: Option<String>,
+    pub captured: BTreeMap<String, String>,
+    /// What the rail repeats of the payment and is not as instructed, by name.
+    pub differs: Vec<String>,
+    /// What it does not repeat.
+    pub unrepeated: Vec<String>,
+}
+
+/// Why a reply is not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unread {
+    /// It is not of the format that the rail speaks: a gateway's page, or nothing. What its status says still counts.
+    Foreign(String),
+    /// It could be read in two ways, or is about another payment.
+    Doubtful(String),
+}
+
+impl From<String> for Unread {
+    fn from(why: String) -> Self {
+        Self::Doubtful(why)
+    }
+}
+
+/// The name of the fact that a list has no entry for this payment.
+pub const PICKED: &str = "picked";
+/// Its value.
+pub const NONE: &str = "none";
+/// The value of the fact that a body is blank.
+const BLANK: &str = "blank";
+/// Longer values are no codes.
+const VALUE_CHARS_MAX: usize = 256;
+
+impl ReplyRule {
+    /// `key` is its place in the rail's file, for messages.
+    pub(crate) fn load(key: &str, file: &ReplyFile) -> Result<Self, String> {
+        let path =
+            |at: &str, text: &str| Path::parse(file.body, text).map_err(|why| format!("{key}.{at}: {why}"));
+        let form = |at: &str, text: &str| {
+            KeyForm::parse(text).ok_or_else(|| {
+                format!("{key}.{at} has the form {text:?}, expected one of the key: uuid, hex, hex32, …")
+            })
+        };
+        let bound = |bound: &BoundFile| Ok((path("bound", &bound.at)?, form("bound", &bound.form)?));
+        let pick = |pick: &PickFile| {
+            Ok::<_, String>((path("pick", &pick.from)?, path("pick", &pick.by)?, form("pick", &pick.form)?))
+        };
+        if file.pick.is_some() && file.body != Format::Json {
+            return Err(format!("{key}.pick is given, expected that of JSON only"));
+        }
+        let mut facts = Vec::new();
+        for (name, fact) in &file.facts {
+            if name == crate::codes::HTTP || name == PICKED {
+                return Err(format!("{key}.facts.{name}: the name is the host's own, expected another one"));
+            }
+            facts.push((name.clone(), Fact::load(&format!("{key}.facts.{name}"), file, fact)?));
+        }
+        let unknown = facts.iter().find_map(|(name, fact)| {
+            let other = fact.unless.as_ref()?;
+            let plain = file.facts.get(other).is_some_and(|fact| fact.unless.is_none());
+            (!plain || other == name).then_some((name, other))
+        });
+        if let Some((name, other)) = unknown {
+            return Err(format!(
+                "{key}.facts.{name}.unless is {other:?}, expected another fact of this reply, without an unless of its own"
+            ));
+        }
+        // A fact that depends on another is read after it.
+        facts.sort_by_key(|(_, fact)| fact.unless.is_some());
+        let capture = |(name, file): (&String, &CaptureFile)| {
+            let field = Field::read(&format!("{key}.capture.{name}.field"), &file.field)?;
+            match field.optional {
+                true => Err(format!(
+                    "{key}.capture.{name}.field is optional, expected what is captured to be there"
+                )),
+                false => Ok((name.clone(), path("capture", &file.one)?, field)),
+            }
+        };
+        let echo = |echo: &EchoFile| {
+            let known =
+                matches!(echo.of.as_str(), "amount" | "currency") || echo.of.starts_with("destination.");
+            let exact = match echo.of.as_str() {
+                "amount" => matches!(echo.compared, Compared::Exact | Compared::Decimal | Compared::Minor),
+                "currency" => echo.compared == Compared::Exact,
+                _ => !matches!(echo.compared, Compared::Decimal | Compared::Minor),
+            };
+            match known {
+                true if !exact => Err(format!(
+                    "{key}.echo.as is {:?} for {}, expected an amount to be exact, decimal or minor and a currency exact",
+                    echo.compared, echo.of
+                )),
+                true => Ok((echo.of.clone(), path("echo", &echo.one)?, echo.compared)),
+                false => Err(format!(
+                    "{key}.echo.of is {:?}, expected amount, currency or destination.PART",
+                    echo.of
+                )),
+            }
+        };
+        Ok(Self {
+            format: file.body,
+            bound: file.bound.iter().map(bound).collect::<Result<_, String>>()?,
+            pick: file.pick.as_ref().map(pick).transpose()?,
+            facts,
+            reference: file
+                .reference
+                .as_ref()
+                .map(|fact| Fact::load(&format!("{key}.reference"), file, fact))
+                .transpose()?,
+            capture: file.capture.iter().map(capture).collect::<Result<_, String>>()?,
+            echo: file.echo.iter().map(echo).collect::<Result<_, _>>()?,
+            only_at: file.only_at.iter().map(|at| path("only_at", at)).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The names under which it reads facts.
+    pub(crate) fn names(&self) -> BTreeSet<String> {
+        let picked = self.pick.is_some().then(|| PICKED.to_owned());
+        self.facts.iter().map(|(name, _)| name.clone()).chain(picked).collect()
+    }
+
+    /// It finds out by itself whether a reply is about the payment.
+    pub(crate) fn binds(&self) -> bool {
+        !self.bound.is_empty() || self.pick.is_some()
+    }
+
+    pub(crate) fn reads_anything(&self) -> bool {
+        !self.facts.is_empty() || self.reference.is_some() || !self.capture.is_empty()
+    }
+
+    /// The names of what it captures, each with the texts that it may be.
+    pub(crate) fn captures(&self) -> impl Iterator<Item = (&str, &Field)> {
+        self.capture.iter().map(|(name, _, field)| (name.as_str(), field))
+    }
+
+    /// The forms in which it looks for the key.
+    pub(crate) fn key_forms(&self) -> impl Iterator<Item = KeyForm> {
+        let picked = self.pick.iter().map(|(_, _, form)| *form);
+        self.bound.iter().map(|(_, form)| *form).chain(picked)
+    }
+
+    /// What the rail repeats of the payment digit for digit, by name.
+    pub(crate) fn repeats(&self) -> impl Iterator<Item = &str> {
+        let whole = |(_, _, compared): &&(String, Path, Compared)| {
+            !matches!(compared, Compared::Masked | Compared::Suffix)
+        };
+        self.echo.iter().filter(whole).map(|(of, ..)| of.as_str())
+    }
+
+    /// Reads a reply. `asked_by_key`: the request named the payment and nothing else, so that the reply is about it unless it says
+    /// something else.
+    pub(crate) fn read(
+        &self,
+        form: &Form,
+        reply: &Reply<'_>,
+        payment: &Instruction,
+        asked_by_key: bool,
+    ) -> Result<Read, Unread> {
+        let (text, parsed);
+        let utf8 =
+            || str::from_utf8(reply.body).map_err(|_| Unread::Foreign("the reply is not UTF-8".to_owned()));
+        let whole = match self.format {
+            _ if is_blank(reply.body) => Doc::Nothing,
+            Format::None => Doc::Nothing,
+            Format::Json => {
+                parsed = Json::read(reply.body).map_err(|error| {
+                    let why = format!("the reply {error}");
+                    // What begins like JSON is the rail's own, and says something that is not understood.
+                    let is_json = matches!(reply.body.trim_ascii_start().first(), Some(b'{' | b'['));
+                    if error.is_ambiguous || is_json { Unread::Doubtful(why) } else { Unread::Foreign(why) }
+                })?;
+                Doc::Json(&parsed)
+            }
+            Format::Xml => {
+                text = Document::parse(utf8()?)
+                    .map_err(|error| Unread::Foreign(format!("the reply is not valid XML: {error}")))?;
+                Doc::Xml(&text)
+            }
+            Format::Text => Doc::Text(utf8()?),
+        };
+        let mut found_key = false;
+        for (path, form) in &self.bound {
+            for value in whole.keys(path)? {
+                match is_key(&value, payment, *form) {
+                    true => found_key = true,
+                    false => return Err(Unread::Doubtful("the reply is about another payment".to_owned())),
+                }
+            }
+        }
+        let doc = match &self.pick {
+            None => whole,
+            Some((from, by, form)) => match whole.pick(from, by, *form, payment)? {
+                Some(entry) => {
+                    found_key = true;
+                    Doc::Json(entry)
+                }
+                None => return Ok(Read { facts: vec![Code::new(PICKED, NONE)], ..Read::default() }),
+            },
+        };
+        if !found_key && !asked_by_key {
+            return Err(Unread::Doubtful("the reply does not say which payment it is about".to_owned()));
+        }
+        Ok(self.read_bound(form, &doc, reply, payment)?)
+    }
+
+    fn read_bound(
+        &self,
+        form: &Form,
+        doc: &Doc<'_>,
+        reply: &Reply<'_>,
+        payment: &Instruction,
+    ) -> Result<Read, String> {
+        doc.only_at(&self.only_at)?;
+        let mut read = Read::default();
+        for (name, fact) in &self.facts {
+            let is_there = |other: &String| read.facts.iter().any(|code| code.field == *other);
+            if fact.unless.as_ref().is_some_and(is_there) {
+                continue;
+            }
+            for value in fact.values(doc, reply)? {
+                read.facts.push(Code::new(name, value));
+            }
+        }
+        if let Some(reference) = &self.reference {
+            // One that cannot be read spoils no verdict.
+            read.reference = reference.values(doc, reply).ok().and_then(|values| values.into_iter().next());
+        }
+        for (name, path, field) in &self.capture {
+            if let Some(value) = doc.one(path)? {
+                let value =
+                    field.check(&value).map_err(|problem| format!("{name}, to be captured, {problem}"))?;
+                read.captured.insert(name.clone(), value);
+            }
+        }
+        for (of, path, compared) in &self.echo {
+            let Some(instructed) = form.instructed(payment, of, *compared) else { continue };
+            match doc.one(path) {
+                Ok(Some(said)) if compared.equal(&instructed, &said) => {}
+                Ok(Some(_)) => read.differs.push(of.clone()),
+                _ => read.unrepeated.push(of.clone()),
+            }
+        }
+        Ok(read)
+    }
+}
+
+impl Compared {
+    fn equal(self, instructed: &str, said: &str) -> bool {
+        let digits = |text: &str| text.trim_start_matches('+').to_owned();
+        match self {
+            Self::Exact => digits(instructed) == digits(said),
+            Self::Minor | Self::National | Self::Local | Self::Plus => instructed == said,
+            Self::Decimal => same_amount(instructed, said),
+            Self::Masked => {
+                let (instructed, said) = (digits(instructed), digits(said));
+                instructed.chars().count() == said.chars().count()
+                    && instructed.chars().zip(said.chars()).all(|(left, right)| right == '*' || left == right)
+            }
+            Self::Suffix => {
+                let (instructed, said) = (digits(instructed), digits(said));
+                said.len() >= 4 && (instructed.ends_with(&said) || said.ends_with(&instructed))
+            }
+        }
+    }
+}
+
+impl Fact {
+    fn load(key: &str, reply: &ReplyFile, file: &FactFile) -> Result<Self, String> {
+        let path = |text: &String| Path::parse(reply.body, text).map_err(|why| format!("{key}: {why}"));
+        let paths = |texts: &[String]| texts.iter().map(path).collect::<Result<Vec<_>, _>>();
+        let mut places = Vec::new();
+        places.extend(file.one.as_ref().map(path).transpose()?.map(Place::One));
+        if !file.first_of.is_empty() {
+            places.push(Place::FirstOf(paths(&file.first_of)?));
+        }
+        if !file.all_of.is_empty() {
+            places.push(Place::AllOf(paths(&file.all_of)?));
+        }
+        places.extend(file.count.as_ref().map(path).transpose()?.map(Place::Count));
+        if file.whole {
+            places.push(Place::Whole);
+        }
+        if file.blank {
+            places.push(Place::Blank);
+        }
+        places.extend(file.header.as_ref().map(|name| Place::Header(name.to_ascii_lowercase())));
+        let (Some(place), true) = (places.pop(), places.is_empty()) else {
+            return Err(format!(
+                "{key} has no place or more than one, expected one of one, first_of, all_of, count, whole, blank, header"
+            ));
+        };
+        if matches!(place, Place::Whole) != (reply.body == Format::Text)
+            && !matches!(place, Place::Header(_) | Place::Blank)
+        {
+            return Err(format!("{key}: a plain text is read as whole = true, and nothing else is"));
+        }
+        Ok(Self { place, unless: file.unless.clone() })
+    }
+
+    fn values(&self, doc: &Doc<'_>, reply: &Reply<'_>) -> Result<Vec<String>, String> {
+        let values: Vec<String> = match &self.place {
+            Place::One(path) => doc.one(path)?.into_iter().collect(),
+            Place::FirstOf(paths) => {
+                let mut found = None;
+                for path in paths {
+                    // A later place may lie around an earlier one: it is looked at only where that one is empty.
+                    found = doc.one(path)?;
+                    if found.is_some() {
+                        break;
+                    }
+                }
+                found.into_iter().collect()
+            }
+            Place::AllOf(paths) => {
+                let mut all = Vec::new();
+                for path in paths {
+                    for value in doc.all(path)? {
+                        if !all.contains(&value) {
+                            all.push(value);
+                        }
+                    }
+                }
+                all
+            }
+            Place::Count(path) => doc.count(path)?.map(|count| count.to_string()).into_iter().collect(),
+            Place::Whole => doc.whole().into_iter().collect(),
+            Place::Blank => is_blank(reply.body).then(|| BLANK.to_owned()).into_iter().collect(),
+            Place::Header(name) => {
+                let mut found = reply.headers.iter().filter(|(header, _)| header.eq_ignore_ascii_case(name));
+                match (found.next(), found.next()) {
+                    (_, Some(_)) => return Err(format!("header {name} stands there twice")),
+                    (Some((_, value)), None) => vec![value.trim().to_owned()],
+                    (None, None) => Vec::new(),
+                }
+            }
+        };
+        match values.iter().find(|value| value.chars().count() > VALUE_CHARS_MAX) {
+            Some(_) => Err(format!("a fact has more than {VALUE_CHARS_MAX} characters")),
+            None => Ok(values),
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! One request of the form: where it goes, and every place in it that takes a value.
+
+use std::collections::BTreeSet;
+
+use payment::{KeyForm, plain};
+use url::Url;
+
+use crate::file::{FormFile, StepClass, StepFile};
+use crate::slot::{Piece, Slot, Source, Text};
+use crate::template::{Body, JsonTemplate, XmlElement};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestTemplate {
+    pub method: String,
+    pub target: Target,
+    /// Between slashes.
+    pub(crate) path: Vec<Text>,
+    pub(crate) query: Vec<(String, Text)>,
+    pub(crate) headers: Vec<(String, Text)>,
+    pub(crate) body: Body,
+}
+
+/// Whom a request goes to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Target {
+    pub scheme: String,
+    pub host: String,
+    pub port: u16,
+}
+
+const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+/// Headers that are the host's own.
+const OWN_HEADERS: [&str; 14] = [
+    "host",
+    "content-encoding",
+    "expect",
+    "x-http-method",
+    "x-http-method-override",
+    "content-length",
+    "connection",
+    "transfer-encoding",
+    "upgrade",
+    "te",
+    "trailer",
+    "proxy-authorization",
+    "accept-encoding",
+    "user-agent",
+];
+
+impl RequestTemplate {
+    pub(crate) fn load(key: &str, file: &FormFile, line: &str, step: &StepFile) -> Result<Self, String> {
+        let wrong = |problem: String| format!("{key}.request is {line:?}: {problem}");
+        let (method, url) =
+            line.split_once(' ').ok_or_else(|| wrong("expected METHOD {base}/path".to_owned()))?;
+        if !METHODS.contains(&method) {
+            return Err(wrong(format!("expected one of {}", METHODS.join(", "))));
+        }
+        let rest =
+            url.strip_prefix("{base}").ok_or_else(|| wrong("expected {base} after the method".to_owned()))?;
+        let base = file.base.as_deref().ok_or("base is missing, expected where the rail is: https://…")?;
+        let (target, prefix) = Target::read(base)?;
+        if !rest.is_empty() && !rest.starts_with(['/', '?']) {
+            return Err(wrong("expected a slash after {base}".to_owned()));
+        }
+        let (path, query) = rest.split_once('?').map_or((rest, None), |(path, query)| (path, Some(query)));
+        let full = format!("{prefix}{path}");
+        let path = full
+            .strip_prefix('/')
+            .unwrap_or(&full)
+            .split('/')
+            .map(|segment| address_text(segment, "/").map_err(wrong))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut pairs = Vec::new();
+        for pair in query.iter().flat_map(|query| query.split('&')) {
+            let (name, value) = pair
+                .split_once('=')
+                .ok_or_else(|| wrong(format!("{pair:?} has no =, expected name=value")))?;
+            if !is_address(name) || pairs.iter().any(|(known, _)| known == name) {
+                return Err(wrong(format!("parameter {name:?} is no name, or is there twice")));
+            }
+            pairs.push((name.to_owned(), address_text(value, "?").map_err(wrong)?));
+        }
+        let mut headers = Vec::new();
+        for (name, value) in &step.headers {
+            let token = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+            if name.is_empty() || !name.bytes().all(token) {
+                return Err(format!("{key}.headers has {name:?}, expected a name in lower case"));
+            }
+            if OWN_HEADERS.contains(&name.as_str()) {
+                return Err(format!("{key}.headers has {name}, which is the host's own"));
+            }
+            let text = Text::parse(value).map_err(|problem| format!("{key}.headers.{name}: {problem}"))?;
+            if text.constant().is_some_and(|constant| !is_header(constant)) || text.is_number() {
+                return Err(format!("{key}.headers.{name}: expected visible ASCII characters"));
+            }
+            headers.push((name.clone(), text));
+        }
+        let body = body(key, step)?;
+        let form = match &body {
+            Body::Form(pairs) => pairs.iter().map(|(name, _)| name).collect(),
+            _ => Vec::new(),
+        };
+        let mut names: BTreeSet<String> = BTreeSet::new();
+        let twice =
+            pairs.iter().map(|(name, _)| name).chain(form).find(|name| !names.insert(name.to_lowercase()));
+        if let Some(name) = twice {
+            return Err(wrong(format!("{name:?} is there twice, in query or form, whatever its case")));
+        }
+        if body != Body::None && method == "GET" {
+            return Err(wrong("a GET has a body, expected none".to_owned()));
+        }
+        if let Some(kind) = body.content_type().filter(|_| !step.headers.contains_key("content-type")) {
+            headers.push(("content-type".to_owned(), Text(vec![Piece::Const(kind.to_owned())])));
+        }
+        Ok(Self { method: method.to_owned(), target, path, query: pairs, headers, body })
+    }
+
+    pub(crate) fn address_texts(&self) -> Vec<(String, &Text)> {
+        let path = self.path.iter().map(|text| ("path".to_owned(), text));
+        let query = self.query.iter().map(|(name, text)| (format!("query.{name}"), text));
+        path.chain(query).collect()
+    }
+
+    /// Every text with slots, and where it stands.
+    pub(crate) fn texts(&self) -> Vec<(String, &Text)> {
+        let mut texts = self.address_texts();
+        texts.extend(self.headers.iter().map(|(name, text)| (format!("headers.{name}"), text)));
+        texts.extend(self.body.texts());
+        texts
+    }
+
+    /// The reply is about the payment unless it says something else: the request names it by its key, or by what was captured from a
+    /// reply about it, and a question names it by nothing else. Of a step that prepares the payee is enough: it asks about him.
+    pub(crate) fn asks_by_key(&self, class: StepClass) -> bool {
+        let texts = self.texts();
+        let slots = || texts.iter().flat_map(|(at, text)| text.slots().map(move |slot| (at, slot)));
+        let own = |(at, slot): (&String, &Slot)| {
+            let counts = class == StepClass::Money || !at.starts_with("headers");
+            let names = match &slot.source {
+                Source::Key(_) | Source::Captured(_) => true,
+                Source::Destination { .. } => class == StepClass::Prepare,
+                _ => false,
+            };
+            counts && names && !slot.optional
+        };
+        let foreign = |(_, slot): (&String, &Slot)| {
+            class == StepClass::Read
+                && matches!(
+                    slot.source,
+                    Source::Destination { .. }
+                        | Source::Amount { .. }
+                        | Source::Payload(_)
+                        | Source::Narrative
+                        | Source::Adapter(_)
+                )
+        };
+        slots().any(own) && !slots().any(foreign)
+    }
+
+    /// The forms in which the key stands in it.
+    pub fn key_forms(&self) -> Vec<KeyForm> {
+        let texts = self.texts();
+        let forms = texts.iter().flat_map(|(_, text)| text.slots()).filter_map(|slot| match slot.source {
+            Source::Key(form) => Some(form),
+            _ => None,
+        });
+        forms.collect()
+    }
+}
+
+fn body(key: &str, step: &StepFile) -> Result<Body, String> {
+    let mut bodies = Vec::new();
+    if let Some(json) = &step.json {
+        bodies.push(Body::Json(JsonTemplate::parse(json).map_err(|why| format!("{key}.json: {why}"))?));
+    }
+    if let Some(xml) = &step.xml {
+        bodies.push(Body::Xml(XmlElement::parse(xml).map_err(|why| format!("{key}.xml: {why}"))?));
+    }
+    if let Some(form) = &step.form {
+        let mut pairs = Vec::new();
+        for (name, value) in form {
+            let text = Text::parse(value).map_err(|why| format!("{key}.form.{name}: {why}"))?;
+            pairs.push((name.clone(), text));
+        }
+        bodies.push(Body::Form(pairs));
+    }
+    if bodies.iter().flat_map(Body::texts).any(|(at, text)| text.is_number() && !at.starts_with("json")) {
+        return Err(format!("{key} writes a number outside of JSON, expected a text: {{amount:decimal}}"));
+    }
+    match (bodies.pop(), bodies.is_empty()) {
+        (None, _) => Ok(Body::None),
+        (Some(body), true) => Ok(body),
+        (Some(_), false) => Err(format!("{key} has more than one of json, xml and form, expected one")),
+    }
+}
+
+fn address_text(text: &str, what: &str) -> Result<Text, String> {
+    let parsed = Text::parse(text)?;
+    let constants = parsed.0.iter().filter_map(|piece| match piece {
+        Piece::Const(constant) => Some(constant),
+        Piece::Slot(_) => None,
+    });
+    if parsed.is_number() {
+        return Err("a number stands in an address, expected a text".to_owned());
+    }
+    for constant in constants {
+        if !is_address(constant) || what == "/" && matches!(constant.as_str(), "." | "..") {
+            return Err(format!("{constant:?} does not belong in an address as it stands"));
+        }
+    }
+    Ok(parsed)
+}
+
+/// Unreserved characters, and what paths and parameters hold besides without meaning anything by it.
+fn is_address(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~:@!$'()*,".contains(&byte))
+}
+
+pub(crate) fn is_header(text: &str) -> bool {
+    text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) && text.trim() == text
+}
+
+impl Target {
+    /// The host of an address, and the path that all requests begin with.
+    pub(crate) fn read(base: &str) -> Result<(Self, String), String> {
+        let expected = |what: &str| format!("base is {:?}, expected {what}", plain(base));
+        let url = Url::parse(base).map_err(|error| expected(&format!("a URL: {error}")))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(expected("https, or http on loopback"));
+        }
+        let extras = !url.username().is_empty()
+            || url.password().is_some()
+            || url.fragment().is_some()
+            || url.query().is_some();
+        if extras || base.ends_with('/') {
+            return Err(expected("scheme, host and path, without a slash at the end"));
+        }
+        let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
+            return Err(expected("a host"));
+        };
+        let target = Self { scheme: url.scheme().to_owned(), host: host.to_owned(), port };
+        Ok((target, url.path().trim_end_matches('/').to_owned()))
+    }
+
+    /// As the header `host` has it.
+    pub fn authority(&self) -> String {
+        let usual = matches!((self.scheme.as_str(), self.port), ("https", 443) | ("http", 80));
+        if usual { self.host.clone() } else { format!("{}:{}", self.host, self.port) }
+    }
+}

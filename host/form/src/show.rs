@@ -1,0 +1,257 @@
+//! The form as an approver sees it: a worked example per currency, and what differs between two files.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use payment::{Instruction, Origin};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::fill::{Input, Secrets};
+use crate::load::Form;
+use crate::request::RequestTemplate;
+use crate::slot::Source;
+
+/// The same payment in every example.
+const OUTBOX_ID: Uuid = Uuid::from_u128(0x0000_0000_0000_4000_8000_0000_0000_0001);
+
+/// Names in place of values: what may be seen of a request.
+#[derive(Debug)]
+pub struct Shown;
+
+impl Secrets for Shown {
+    fn secret(&self, _: &str) -> Option<&str> {
+        Some("[secret]")
+    }
+
+    fn token(&self, _: &str) -> Option<&str> {
+        Some("[token]")
+    }
+
+    fn encrypt(&self, _: &str, _: &[u8]) -> Result<Vec<u8>, String> {
+        Ok(b"[encrypted]".to_vec())
+    }
+
+    fn hmac(&self, _: &str, _: &[u8]) -> Result<Vec<u8>, String> {
+        Ok(b"[hmac]".to_vec())
+    }
+
+    fn sign(&self, _: &str, _: &[u8]) -> Result<Vec<u8>, String> {
+        Ok(b"[signature]".to_vec())
+    }
+
+    fn envelope(&self, _: &str, _: &[u8]) -> Result<(String, String), String> {
+        Ok(("[sealed body]".to_owned(), "[sealed key]".to_owned()))
+    }
+
+    fn callback(&self, _: Uuid) -> Option<String> {
+        None
+    }
+}
+
+impl Form {
+    /// The requests of one payment in a currency, as they would leave, without secrets.
+    pub fn example(&self, currency: &str) -> Result<String, String> {
+        let payment = self.example_payment(currency)?;
+        let values: Vec<(String, String)> =
+            self.variables.iter().map(|(name, (_, field))| (name.clone(), field.example())).collect();
+        let now: DateTime<Utc> = "2026-01-15T09:30:00Z".parse().map_err(|_| "no time".to_owned())?;
+        let captures =
+            self.steps.values().flat_map(|step| &step.replies).flat_map(|(_, rule)| rule.captures());
+        let captured = captures.map(|(name, field)| (name.to_owned(), field.example())).collect();
+        let input = Input { payment: &payment, values: &values, captured: &captured, secrets: &Shown, now };
+        let mut shown = String::new();
+        for step in self.steps.values().filter(|step| step.request.is_some()) {
+            let request =
+                self.fill(step, &input).map_err(|refusal| format!("steps.{}: {refusal}", step.name))?;
+            shown.push_str(&format!(
+                "{} ({:?})\n{} {}://{}{}\n",
+                step.name,
+                step.class,
+                request.method,
+                request.target.scheme,
+                request.target.authority(),
+                request.path
+            ));
+            for (name, value) in &request.headers {
+                shown.push_str(&format!("{name}: {value}\n"));
+            }
+            if !request.body.is_empty() {
+                shown.push_str(&format!("\n{}\n", String::from_utf8_lossy(&request.body)));
+            }
+            shown.push('\n');
+        }
+        Ok(shown)
+    }
+
+    /// A payment that fits.
+    pub fn example_payment(&self, currency: &str) -> Result<Instruction, String> {
+        let mut payload = Map::new();
+        let amount = self.amount.min.get(currency).cloned().unwrap_or_else(|| "125".to_owned());
+        payload.insert("amount".to_owned(), amount.into());
+        payload.insert("currency".to_owned(), currency.into());
+        let one_of = &self.destination.one_of;
+        let given = |name: &&String| !one_of.contains(name) || one_of.first() == Some(name);
+        let parts: Map<String, Value> = self
+            .parts
+            .iter()
+            .filter(|(name, _)| given(name))
+            .map(|(name, field)| (name.clone(), field.example().into()))
+            .collect();
+        let destination = if parts.is_empty() { "example".into() } else { Value::Object(parts) };
+        payload.insert("destination".to_owned(), destination);
+        if let Some(field) = &self.narrative {
+            payload.insert("narrative".to_owned(), field.example().into());
+        }
+        let mut payload = Value::Object(payload);
+        for (at, field) in self.payload.values() {
+            insert(&mut payload, at, field.example());
+        }
+        let origin = Origin {
+            outbox_id: OUTBOX_ID,
+            instruction_id: "example".to_owned(),
+            participant_id: "example".to_owned(),
+            sequence_id: 1,
+        };
+        Instruction::read(origin, &payload.to_string(), 1)
+            .map_err(|violations| violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+    }
+
+    /// All that decides, a line each, by its key: what two files are compared by.
+    fn lines(&self) -> BTreeMap<String, String> {
+        let mut lines = BTreeMap::new();
+        lines.insert("currencies".to_owned(), self.currencies.join(", "));
+        for (name, field) in &self.parts {
+            lines.insert(format!("destination.{name}"), field.told());
+        }
+        let by_currency = |limits: &BTreeMap<String, String>| {
+            limits.iter().map(|(code, limit)| format!("{code} {limit}")).collect::<Vec<_>>().join(", ")
+        };
+        lines.insert("amount.min".to_owned(), by_currency(&self.amount.min));
+        lines.insert("amount.max".to_owned(), by_currency(&self.amount.max));
+        for (code, units) in &self.amount.minor {
+            lines.insert(format!("amount.minor.{code}"), units.to_string());
+        }
+        lines.insert("utc_offset".to_owned(), self.offset.to_string());
+        lines.insert("destination.plain".to_owned(), self.destination.plain.clone().unwrap_or_default());
+        lines.insert("destination.one_of".to_owned(), self.destination.one_of.join(", "));
+        for (name, (at, field)) in &self.payload {
+            lines.insert(format!("payload.{name}"), format!("{at}: {}", field.told()));
+        }
+        lines.insert("codes.precedence".to_owned(), self.codes.precedence.join(", "));
+        lines.insert("codes.reasons".to_owned(), self.codes.reasons.clone().unwrap_or_default().join(", "));
+        lines.insert("codes.success_needs".to_owned(), format!("{:?}", self.codes.success_needs));
+        lines.insert("codes.refusal_needs".to_owned(), format!("{:?}", self.codes.refusal_needs));
+        lines.insert("destination.unused".to_owned(), self.destination.unused.join(", "));
+        if let Some(field) = &self.narrative {
+            lines.insert("narrative".to_owned(), field.told());
+        }
+        for (name, value) in &self.settings {
+            lines.insert(format!("settings.{name}"), value.clone());
+        }
+        for (name, (purpose, field)) in &self.variables {
+            let free = if field.is_free() { "FREE TEXT of the adapter" } else { "the adapter's choice" };
+            lines.insert(format!("variables.{name}"), format!("{free}: {} ({purpose})", field.told()));
+        }
+        for (name, table) in &self.tables {
+            for (from, to) in table {
+                lines.insert(format!("tables.{name}.{from}"), to.clone());
+            }
+        }
+        for (name, computed) in &self.computed {
+            lines.insert(format!("computed.{name}"), format!("{computed:?}"));
+        }
+        for step in self.steps.values() {
+            let key = format!("steps.{}", step.name);
+            let again = if step.again { ", made again for every attempt" } else { "" };
+            lines.insert(format!("{key}.class"), format!("{:?}", step.class).to_lowercase() + again);
+            for (at, shown) in step.request.iter().flat_map(RequestTemplate::shown) {
+                lines.insert(format!("{key}.{at}"), shown);
+            }
+            for (pattern, rule) in &step.replies {
+                lines.insert(format!("{key}.reply.{pattern:?}"), format!("{rule:?}"));
+            }
+        }
+        for (at, way) in self.ways.iter().enumerate() {
+            lines.insert(format!("disburse.{at}"), format!("{:?}: {}", way.when, way.steps.join(", ")));
+        }
+        lines.insert("query-status".to_owned(), self.query_status.join(", "));
+        for row in &self.codes.rows {
+            let http = row.http.map_or_else(|| "any".to_owned(), |http| http.to_string());
+            let key = format!("codes.{}.{http}.{}.{}", row.operation.as_str(), row.field, row.code);
+            lines.insert(key, format!("{:?}", row.class).to_lowercase());
+        }
+        lines
+    }
+
+    /// What an approver has to look at who knows the form before: a line each, with a sign in front.
+    pub fn difference(&self, before: &Self) -> Vec<String> {
+        let (old, new) = (before.lines(), self.lines());
+        let mut shown = Vec::new();
+        for (key, value) in &old {
+            match new.get(key) {
+                None => shown.push(format!("- {key} = {value}")),
+                Some(now) if now != value => shown.push(format!("~ {key} = {now} (was {value})")),
+                Some(_) => {}
+            }
+        }
+        shown.extend(
+            new.iter()
+                .filter(|(key, _)| !old.contains_key(*key))
+                .map(|(key, value)| format!("+ {key} = {value}")),
+        );
+        shown
+    }
+
+    /// Names that templates carry: what an approver marks.
+    pub fn free_texts(&self) -> Vec<String> {
+        self.variables
+            .iter()
+            .filter(|(_, (_, field))| field.is_free())
+            .map(|(name, _)| name.clone())
+            .collect()
+    }
+}
+
+impl RequestTemplate {
+    /// Every part of it, as it is written.
+    fn shown(&self) -> Vec<(String, String)> {
+        let path: Vec<String> = self.path.iter().map(crate::slot::Text::shown).collect();
+        let mut shown = vec![(
+            "request".to_owned(),
+            format!(
+                "{} {}://{}/{}",
+                self.method,
+                self.target.scheme,
+                self.target.authority(),
+                path.join("/")
+            ),
+        )];
+        shown.extend(self.query.iter().map(|(name, text)| (format!("query.{name}"), text.shown())));
+        shown.extend(self.headers.iter().map(|(name, text)| (format!("headers.{name}"), text.shown())));
+        shown.extend(self.body.texts().into_iter().map(|(at, text)| (at, text.shown())));
+        shown.extend(self.body.constants());
+        shown
+    }
+
+    /// Whether the adapter has a say in it.
+    pub fn has_variables(&self) -> bool {
+        self.texts()
+            .iter()
+            .flat_map(|(_, text)| text.slots())
+            .any(|slot| matches!(slot.source, Source::Adapter(_)))
+    }
+}
+
+fn insert(payload: &mut Value, pointer: &str, text: String) {
+    let mut at = payload;
+    let mut parts = pointer.trim_start_matches('/').split('/').peekable();
+    while let Some(part) = parts.next() {
+        let Value::Object(members) = at else { return };
+        if parts.peek().is_none() {
+            members.insert(part.to_owned(), text.into());
+            return;
+        }
+        at = members.entry(part).or_insert_with(|| Value::Object(Map::new()));
+    }
+}

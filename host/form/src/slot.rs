@@ -1,0 +1,273 @@
+//! Slots: `{…}` in a template, and what the host puts there.
+//!
+//! | slot | what stands there |
+//! |---|---|
+//! | `{key:uuid}`, `:hex`, `:hex32`, `:digits20`, `:letters14`, `:alnum13` | the payment's key |
+//! | `{amount:decimal}`, `:whole`, `:minor`, `:number`, `:whole:number`, `:minor:number` | the amount, as a text or as a JSON number |
+//! | `{currency}` | ISO 4217 |
+//! | `{destination.PART}`, and of phone numbers `:national`, `:local`, `:plus` | a part of the payee |
+//! | `{narrative}`, `{payload.NAME}` | what the payment says, by the fields of the file |
+//! | `{setting.NAME}` | a constant of the file |
+//! | `{date}`, `{time}` | by the file's `utc_offset` |
+//! | `{secret.NAME}`, `{token.NAME}`, `{computed.NAME}`, `{callback}` | what only the host knows |
+//! | `{captured.NAME}` | what the host read in an earlier reply about this payment |
+//! | `{adapter.NAME}` | a variable of the adapter |
+//!
+//! `|TABLE` looks the value up in a table of the file; `?` leaves out the member, element, header or parameter where there is no
+//! value. `{{` is a brace.
+
+use payment::KeyForm;
+
+use crate::field::Writing;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slot {
+    pub source: Source,
+    /// A table of the file through which the value goes.
+    pub table: Option<String>,
+    /// Left out where there is no value.
+    pub optional: bool,
+    /// As written, for messages.
+    pub text: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    Key(KeyForm),
+    Amount {
+        form: AmountForm,
+        is_number: bool,
+    },
+    Currency,
+    Destination {
+        part: String,
+        writing: Writing,
+    },
+    Narrative,
+    Payload(String),
+    Setting(String),
+    Date,
+    Time,
+    Secret(String),
+    Token(String),
+    /// By name, and which of its values where it has more than one.
+    Computed(String, Option<String>),
+    Callback,
+    Captured(String),
+    Adapter(String),
+    /// The finished body; in signatures only.
+    Body,
+    /// Where the rail is; at the front of a request only.
+    Base,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AmountForm {
+    /// With the decimals of its currency: `10.50`.
+    Decimal,
+    /// Without decimals; a payment that has some is refused.
+    Whole,
+    /// In the unit that the file states for the currency.
+    Minor,
+}
+
+impl Slot {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (inner, optional) = text.strip_suffix('?').map_or((text, false), |inner| (inner, true));
+        let (inner, table) =
+            inner.split_once('|').map_or((inner, None), |(inner, table)| (inner, Some(table.to_owned())));
+        let mut parts = inner.split(':');
+        let name = parts.next().unwrap_or_default();
+        let words: Vec<&str> = parts.collect();
+        let source = source(name, &words).ok_or_else(|| format!("{{{text}}} is no slot that is known"))?;
+        Ok(Self { source, table, optional, text: format!("{{{text}}}") })
+    }
+
+    /// It is a JSON number, and stands alone.
+    pub(crate) fn is_number(&self) -> bool {
+        matches!(self.source, Source::Amount { is_number: true, .. })
+    }
+
+    /// It must not be seen by anybody but the rail.
+    pub(crate) fn is_secret(&self) -> bool {
+        matches!(self.source, Source::Secret(_) | Source::Token(_) | Source::Computed(..))
+    }
+}
+
+fn source(name: &str, words: &[&str]) -> Option<Source> {
+    let named = |text: &str| {
+        let sound = !text.is_empty()
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+        sound.then(|| text.to_owned())
+    };
+    if let Some((kind, name)) = name.split_once('.') {
+        return match (kind, words) {
+            ("destination", []) => Some(Source::Destination { part: named(name)?, writing: Writing::Plain }),
+            ("destination", [writing]) => {
+                Some(Source::Destination { part: named(name)?, writing: Writing::parse(writing)? })
+            }
+            ("payload", []) => Some(Source::Payload(named(name)?)),
+            ("setting", []) => Some(Source::Setting(named(name)?)),
+            ("secret", []) => Some(Source::Secret(named(name)?)),
+            ("token", []) => Some(Source::Token(named(name)?)),
+            ("captured", []) => Some(Source::Captured(named(name)?)),
+            ("adapter", []) => Some(Source::Adapter(named(name)?)),
+            ("computed", []) => Some(match name.split_once('.') {
+                Some((name, value)) => Source::Computed(named(name)?, Some(named(value)?)),
+                None => Source::Computed(named(name)?, None),
+            }),
+            _ => None,
+        };
+    }
+    match (name, words) {
+        ("key", [form]) => KeyForm::parse(form).map(Source::Key),
+        ("amount", words) => {
+            let (form, is_number) = match words {
+                ["decimal"] => (AmountForm::Decimal, false),
+                ["number"] => (AmountForm::Decimal, true),
+                ["whole"] => (AmountForm::Whole, false),
+                ["whole", "number"] => (AmountForm::Whole, true),
+                ["minor"] => (AmountForm::Minor, false),
+                ["minor", "number"] => (AmountForm::Minor, true),
+                _ => return None,
+            };
+            Some(Source::Amount { form, is_number })
+        }
+        ("currency", []) => Some(Source::Currency),
+        ("narrative", []) => Some(Source::Narrative),
+        ("date", []) => Some(Source::Date),
+        ("time", []) => Some(Source::Time),
+        ("callback", []) => Some(Source::Callback),
+        ("body", []) => Some(Source::Body),
+        ("base", []) => Some(Source::Base),
+        _ => None,
+    }
+}
+
+/// A text with slots in it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Text(pub Vec<Piece>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    Const(String),
+    Slot(Slot),
+}
+
+impl Text {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let (mut pieces, mut constant, mut rest) = (Vec::new(), String::new(), text);
+        while let Some(at) = rest.find(['{', '}']) {
+            constant.push_str(&rest[..at]);
+            let brace = &rest[at..=at];
+            rest = &rest[at + 1..];
+            if let Some(after) = rest.strip_prefix(brace) {
+                constant.push_str(brace);
+                rest = after;
+            } else if brace == "{" {
+                let (slot, after) = rest.split_once('}').ok_or("a slot without its closing brace")?;
+                if !constant.is_empty() {
+                    pieces.push(Piece::Const(std::mem::take(&mut constant)));
+                }
+                pieces.push(Piece::Slot(Slot::parse(slot)?));
+                rest = after;
+            } else {
+                return Err("a closing brace without a slot; a brace itself is written }}".to_owned());
+            }
+        }
+        constant.push_str(rest);
+        if !constant.is_empty() {
+            pieces.push(Piece::Const(constant));
+        }
+        let text = Self(pieces);
+        match text.0.len() > 1 && text.slots().any(Slot::is_number) {
+            true => Err("a number stands alone, expected no text around it".to_owned()),
+            false => Ok(text),
+        }
+    }
+
+    pub fn slots(&self) -> impl Iterator<Item = &Slot> {
+        self.0.iter().filter_map(|piece| match piece {
+            Piece::Slot(slot) => Some(slot),
+            Piece::Const(_) => None,
+        })
+    }
+
+    /// The constant that it is, if it has no slot.
+    pub(crate) fn constant(&self) -> Option<&str> {
+        match &self.0[..] {
+            [] => Some(""),
+            [Piece::Const(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// It is a JSON number.
+    pub(crate) fn is_number(&self) -> bool {
+        matches!(&self.0[..], [Piece::Slot(slot)] if slot.is_number())
+    }
+
+    /// With every slot replaced by its value, each written by `write`. None where an optional one has none.
+    pub(crate) fn fill<E>(
+        &self,
+        value: &mut dyn FnMut(&Slot) -> Result<Option<String>, E>,
+        write: impl Fn(&str) -> String,
+    ) -> Result<Option<String>, E> {
+        let mut filled = String::new();
+        for piece in &self.0 {
+            match piece {
+                Piece::Const(text) => filled.push_str(text),
+                Piece::Slot(slot) => match value(slot)? {
+                    Some(value) => filled.push_str(&write(&value)),
+                    None => return Ok(None),
+                },
+            }
+        }
+        Ok(Some(filled))
+    }
+
+    /// As it is written in the file.
+    pub(crate) fn shown(&self) -> String {
+        let piece = |piece: &Piece| match piece {
+            Piece::Const(text) => text.replace('{', "{{").replace('}', "}}"),
+            Piece::Slot(slot) => slot.text.clone(),
+        };
+        self.0.iter().map(piece).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_and_constants_stand_side_by_side() {
+        let text = Text::parse("a{{b}}{key:uuid}/{destination.msisdn:national|banks?}.").expect("a template");
+        assert_eq!(text.shown(), "a{{b}}{key:uuid}/{destination.msisdn:national|banks?}.");
+        let sources: Vec<_> = text.slots().map(|slot| slot.source.clone()).collect();
+        let part = Source::Destination { part: "msisdn".into(), writing: Writing::National };
+        assert_eq!(sources, [Source::Key(KeyForm::Uuid), part]);
+        assert!(
+            text.slots().last().is_some_and(|slot| slot.optional && slot.table.as_deref() == Some("banks"))
+        );
+    }
+
+    #[test]
+    fn what_is_no_slot_is_named() {
+        for (text, problem) in [
+            ("{key}", "{key} is no slot"),
+            ("{key:short}", "{key:short} is no slot"),
+            ("{amount}", "{amount} is no slot"),
+            ("{amount:float}", "{amount:float} is no slot"),
+            ("{destination.}", "is no slot"),
+            ("{destination.a b}", "is no slot"),
+            ("{unheard.of}", "{unheard.of} is no slot"),
+            ("{currency", "without its closing brace"),
+            ("currency}", "closing brace without a slot"),
+            ("K{amount:number}", "a number stands alone"),
+        ] {
+            let refused = Text::parse(text).expect_err(text);
+            assert!(refused.contains(problem), "{refused}");
+        }
+    }
+}

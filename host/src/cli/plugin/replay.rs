@@ -1,0 +1,54 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use railhost::conformance::{self, Case, Expected};
+use railhost::rail::definition::Definition;
+use serde_json::json;
+
+use crate::cli::print::{out, out_json};
+use crate::cli::{BadArgument, exit};
+use crate::config::Config;
+
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// The component.
+    component: PathBuf,
+    /// The rail's file; what it says of the component is not looked at.
+    #[arg(long, value_name = "FILE")]
+    rail: PathBuf,
+    /// Recorded exchanges: a folder of JSON files, or a file with one a line.
+    #[arg(long, value_name = "PLACE")]
+    exchanges: PathBuf,
+}
+
+impl Replay {
+    /// Judges recorded exchanges again, and shows those that come to something else than when they were recorded.
+    pub(super) async fn run(self, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
+        let cases = Case::load_all(&self.exchanges).map_err(BadArgument)?;
+        let (sandbox, definition) = (super::sandbox(config)?, Definition::load(&self.rail)?);
+        let judged = conformance::replay(sandbox, &self.component, definition, cases).await?;
+        let changed: Vec<&(Case, Expected)> =
+            judged.iter().filter(|(case, found)| case.expect != *found).collect();
+        if json {
+            let changes: Vec<_> = changed
+                .iter()
+                .map(|(case, found)| json!({ "exchange": case.name, "was": case.expect, "is": found }))
+                .collect();
+            out_json(&json!({ "judged": judged.len(), "changed": changes }))?;
+        } else {
+            for (case, found) in &changed {
+                out(&format!("{}: {} (was {})\n", case.name, told(found), told(&case.expect)))?;
+            }
+            out(&format!("{} judged, {} changed\n", judged.len(), changed.len()))?;
+        }
+        Ok(if changed.is_empty() { ExitCode::SUCCESS } else { exit::disproved() })
+    }
+}
+
+fn told(expected: &Expected) -> String {
+    let differs = expected.differs.then_some("differs");
+    let words = [expected.code.as_deref(), expected.reference.as_deref(), differs];
+    let class = format!("{:?}", expected.class);
+    std::iter::once(class.as_str()).chain(words.into_iter().flatten()).collect::<Vec<_>>().join(" ")
+}

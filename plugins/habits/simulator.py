@@ -1,0 +1,112 @@
+"""Plays the agency and the gateway on loopback: simulator.py [--lose N]
+
+Prints the port, then serves. It reads with parsers that the host does not use, checks every signature, and keeps the one ledger that
+cannot lie: GET /ledger tells what was paid, to whom, and how often. The first N replies to requests that paid are lost on the way.
+"""
+
+import hashlib
+import hmac
+import json
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock
+from urllib.parse import parse_qs, urlsplit
+
+BODY_KEY = b"habits-body-key"
+ADDRESS_KEY = b"habits-address-key"
+CLIENT = {"grant_type": ["client_credentials"], "client_id": ["habits-client"], "client_secret": ["habits-secret"]}
+TOKEN = "habits-token"
+NOBODY = "0960000000"
+lock = Lock()
+quotes, recipients, transfers, paid = {}, {}, {}, {}
+left_to_lose = int(sys.argv[sys.argv.index("--lose") + 1]) if "--lose" in sys.argv else 0
+
+
+def signed(key, text):
+    return hmac.new(key, text, hashlib.sha256).hexdigest()
+
+
+class Rail(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def say(self, status, said):
+        body = said.encode() if isinstance(said, str) else json.dumps(said).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def pay(self, key, entry):
+        """Pays once per key; the reply may be lost afterwards."""
+        global left_to_lose
+        with lock:
+            known = paid.setdefault(key, {**entry, "executions": 0})
+            if known["executions"] == 0:
+                known["executions"] = 1
+            is_lost, left_to_lose = left_to_lose > 0, max(0, left_to_lose - 1)
+        if is_lost:
+            self.close_connection = True
+            self.connection.close()
+        return not is_lost
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == "/oauth/token":
+            sound = parse_qs(body.decode("ascii"), strict_parsing=True) == CLIENT
+            return self.say(200, {"access_token": TOKEN, "expires_in": 600}) if sound else self.say(401, {})
+        if self.headers["Authorization"] != f"Bearer {TOKEN}":
+            return self.say(401, {})
+        if not hmac.compare_digest(self.headers["X-Signature"], signed(BODY_KEY, body)):
+            return self.say(400, {"error": "BAD_SIGNATURE"})
+        asked = json.loads(body)
+        with lock:
+            if self.path == "/quotes":
+                if type(asked["amount"]) is not int or asked["unit"] != "ngwee":
+                    return self.say(400, {"error": "BAD_UNIT"})
+                number = f"q-{len(quotes)}"
+                quotes[number] = asked["amount"]
+                return self.say(201, {"id": number, "amount": asked["amount"], "unit": "ngwee"})
+            if self.path == "/recipients":
+                if asked["phone"] == NOBODY:
+                    return self.say(422, {"error": "NO_SUCH_PAYEE"})
+                number = f"r-{len(recipients)}"
+                recipients[number] = asked["phone"]
+                return self.say(201, {"id": number, "phone": asked["phone"]})
+        key = self.headers["Idempotency-Key"]
+        known = transfers.get(key)
+        if known is None:
+            entry = {"amount": quotes[asked["quote"]], "payee": recipients[asked["recipient"]]}
+            known = transfers[key] = {"id": f"t-{len(transfers)}", "reference": key, "state": "SENT"}
+            if not self.pay(key, entry):
+                return None
+        return self.say(202, known)
+
+    def do_GET(self):
+        address = urlsplit(self.path)
+        query = {name: texts[0] for name, texts in parse_qs(address.query, keep_blank_values=True).items()}
+        if address.path == "/ledger":
+            return self.say(200, paid)
+        if address.path == "/pay":
+            text = f"{query['id']}|{query['amount']}|{query['account']}"
+            if not hmac.compare_digest(query["sign"], signed(ADDRESS_KEY, text.encode())):
+                return self.say(403, "BAD SIGNATURE")
+            whole, decimals = query["amount"].split(".")
+            entry = {"amount": int(whole) * 100 + int(decimals), "payee": query["account"]}
+            return self.say(200, "OK") if self.pay(query["id"], entry) else None
+        if address.path == "/status":
+            return self.say(200, "OK" if query["id"] in paid else "NONE")
+        if self.headers["Authorization"] != f"Bearer {TOKEN}":
+            return self.say(401, {})
+        if address.path == "/transfers":
+            known = transfers.get(query["reference"])
+            return self.say(200, {"transfers": [{**known, "state": "DONE"}] if known else []})
+        known = next((one for one in transfers.values() if address.path == f"/transfers/{one['id']}"), None)
+        return self.say(200, {**known, "state": "DONE"}) if known else self.say(404, {"error": "NONE"})
+
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Rail)
+print(server.server_port, flush=True)
+server.serve_forever()
