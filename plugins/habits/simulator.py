@@ -1,7 +1,7 @@
-"""Plays the agency and the gateway on loopback: simulator.py [--lose N]
+"""Plays the agency and the gateway on loopback: simulator.py [--lose N] [--mislead N]
 
 Prints the port, then serves. It reads with parsers that the host does not use, checks every signature, and keeps the one ledger that
-cannot lie: GET /ledger tells what was paid, to whom, and how often. The first N replies to requests that paid are lost on the way.
+cannot lie: GET /ledger tells what was paid, to whom, and how often. The first N replies to requests that paid are lost on the way; the first N recipients are made with another number.
 """
 
 import hashlib
@@ -19,7 +19,13 @@ TOKEN = "habits-token"
 NOBODY = "0960000000"
 lock = Lock()
 quotes, recipients, transfers, paid = {}, {}, {}, {}
-left_to_lose = int(sys.argv[sys.argv.index("--lose") + 1]) if "--lose" in sys.argv else 0
+
+
+def count(option):
+    return int(sys.argv[sys.argv.index(option) + 1]) if option in sys.argv else 0
+
+
+left_to_lose, left_to_mislead = count("--lose"), count("--mislead")
 
 
 def signed(key, text):
@@ -53,6 +59,7 @@ class Rail(BaseHTTPRequestHandler):
         return not is_lost
 
     def do_POST(self):
+        global left_to_mislead
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if self.path == "/oauth/token":
             sound = parse_qs(body.decode("ascii"), strict_parsing=True) == CLIENT
@@ -72,9 +79,11 @@ class Rail(BaseHTTPRequestHandler):
             if self.path == "/recipients":
                 if asked["phone"] == NOBODY:
                     return self.say(422, {"error": "NO_SUCH_PAYEE"})
+                phone = "0969999999" if left_to_mislead else asked["phone"]
+                left_to_mislead = max(0, left_to_mislead - 1)
                 number = f"r-{len(recipients)}"
-                recipients[number] = asked["phone"]
-                return self.say(201, {"id": number, "phone": asked["phone"]})
+                recipients[number] = phone
+                return self.say(201, {"id": number, "phone": phone})
         key = self.headers["Idempotency-Key"]
         known = transfers.get(key)
         if known is None:

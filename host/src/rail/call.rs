@@ -357,10 +357,11 @@ impl Call<'_> {
             if let Some(why) = form.unprepared(step, reply.status, &reading) {
                 return Err(Heard::Unprepared { reading: Box::new(reading), status: reply.status, why });
             }
-            let brought = std::mem::take(&mut self.fresh);
-            if !brought.is_empty() && !self.keeper.keep(&brought).await {
+            // Only now: what was not borne out is neither used nor kept for the next attempt.
+            if !reading.captured.is_empty() && !self.keeper.keep(&reading.captured).await {
                 return Err(Heard::Unanswered(format!("what {} brought could not be kept", step.name)));
             }
+            self.captured.extend(reading.captured);
         }
         Err(Heard::Unanswered("no step pays".to_owned()))
     }
@@ -545,8 +546,10 @@ impl Call<'_> {
         let form = self.loaded.form.clone();
         let shown = form::Reply { status: reply.status, headers: &reply.headers, body: &reply.body };
         let mut reading = form.read(step, operation, &shown, &self.payment);
-        self.fresh = reading.captured.clone();
-        self.captured.extend(reading.captured.clone());
+        // At once, for the adapter's reading may take the rest of the time. Of a step before the payment it has to be borne out first.
+        if step.class != StepClass::Prepare {
+            self.fresh = reading.captured.clone();
+        }
         let holds_secret = self.holds_secret(reply);
         if holds_secret {
             for fact in &mut reading.facts {

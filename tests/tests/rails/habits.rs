@@ -28,10 +28,10 @@ struct Simulator {
 }
 
 impl Simulator {
-    fn start(lost: usize) -> Self {
+    fn start(options: &[&str]) -> Self {
         let spawned = Command::new("python3")
             .arg(folder().join("simulator.py"))
-            .args(["--lose", &lost.to_string()])
+            .args(options)
             .stdout(Stdio::piped())
             .spawn();
         let mut process = spawned.unwrap_or_else(|error| {
@@ -93,9 +93,9 @@ fn rail_file(rail: &str, simulator: &Simulator, into: &TempDir) -> String {
 }
 
 /// Pays over a rail until nothing is pending: what the simulator paid, and the books.
-async fn pay(rail: &str, lost: usize, payments: &[Value]) -> (Value, Db) {
+async fn pay(rail: &str, options: &[&str], payments: &[Value]) -> (Value, Db) {
     let (db, simulator, folder) =
-        (Db::fresh(Pg::V15).await, Simulator::start(lost), tempfile::tempdir().expect("a folder"));
+        (Db::fresh(Pg::V15).await, Simulator::start(options), tempfile::tempdir().expect("a folder"));
     fs::write(folder.path().join(format!("{rail}.toml")), rail_file(rail, &simulator, &folder))
         .expect("written");
     let sandbox = railhost::rail::Sandbox::new(
@@ -134,7 +134,7 @@ async fn a_quote_and_a_recipient_come_first_and_the_transfer_pays_what_they_say(
     let to =
         |amount: &str, msisdn: &str| json!({ "amount": amount, "currency": "ZMW", "destination": msisdn });
     let payments = [to("10.50", "260961234567"), to("7", "+260967654321"), to("3", "260960000000")];
-    let (ledger, db) = pay("agency", 1, &payments).await;
+    let (ledger, db) = pay("agency", &["--lose", "1"], &payments).await;
     let mut paid: Vec<(u64, String, u64)> = ledger
         .as_object()
         .expect("a ledger")
@@ -174,9 +174,25 @@ async fn a_quote_and_a_recipient_come_first_and_the_transfer_pays_what_they_say(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_recipient_that_is_not_the_instructed_one_is_never_paid_nor_kept() {
+    let payment = json!({ "amount": "10.50", "currency": "ZMW", "destination": "260961234567" });
+    let (ledger, db) = pay("agency", &["--mislead", "2"], &[payment]).await;
+    let paid: Vec<&Value> =
+        ledger.as_object().expect("a ledger").values().map(|entry| &entry["payee"]).collect();
+    assert_eq!(paid, [&json!("0961234567")]);
+    let mut owner = db.connect(Role::Superuser).await;
+    let kept: Vec<String> = column(
+        &mut owner,
+        "select distinct value from symphony.payment_outbox_captures where name = 'recipient'",
+    )
+    .await;
+    assert_eq!(kept, ["r-2"], "the first two were made with another number");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn money_that_moves_by_get_is_not_sent_again_blindly() {
     let to = |amount: &str| json!({ "amount": amount, "currency": "ZMW", "destination": "A1b2" });
-    let (ledger, db) = pay("gateway", 2, &[to("10.50"), to("0.01"), to("99")]).await;
+    let (ledger, db) = pay("gateway", &["--lose", "2"], &[to("10.50"), to("0.01"), to("99")]).await;
     let amounts: Vec<u64> = ledger
         .as_object()
         .expect("a ledger")
@@ -212,7 +228,7 @@ fn the_suite_passes_both_without_a_rule_that_was_not_tested() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payment_is_recorded_without_secrets_and_judged_again() {
-    let (simulator, folder) = (Simulator::start(0), tempfile::tempdir().expect("a folder"));
+    let (simulator, folder) = (Simulator::start(&[]), tempfile::tempdir().expect("a folder"));
     let rail = folder.path().join("agency.toml");
     fs::write(&rail, rail_file("agency", &simulator, &folder)).expect("written");
     let recorded = folder.path().join("recorded");
