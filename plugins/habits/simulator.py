@@ -17,6 +17,7 @@ ADDRESS_KEY = b"habits-address-key"
 CLIENT = {"grant_type": ["client_credentials"], "client_id": ["habits-client"], "client_secret": ["habits-secret"]}
 TOKEN = "habits-token"
 NOBODY = "0960000000"
+GOSSIP = 66600  # a quote for it is answered with every secret that the agency knows
 lock = Lock()
 quotes, recipients, transfers, paid = {}, {}, {}, {}
 
@@ -69,6 +70,8 @@ class Rail(BaseHTTPRequestHandler):
         if not hmac.compare_digest(self.headers["X-Signature"], signed(BODY_KEY, body)):
             return self.say(400, {"error": "BAD_SIGNATURE"})
         asked = json.loads(body)
+        if asked.get("amount") == GOSSIP:
+            return self.say(400, {"error": f"{TOKEN} {CLIENT['client_secret'][0]} {BODY_KEY.decode()}"})
         with lock:
             if self.path == "/quotes":
                 if type(asked["amount"]) is not int or asked["unit"] != "ngwee":

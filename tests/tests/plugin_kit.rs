@@ -180,17 +180,18 @@ async fn a_new_adapter_builds_and_passes_and_can_be_signed() {
     let key: Value = serde_json::from_str(&key).expect("JSON");
     let public = key["public_key"].as_str().expect("a key");
     let rail = "my-rail/rail.toml";
-    assert_eq!(
-        run(&["plugin", "sign", component, "--rail", rail, "--key", "key.pem", "--out", "sig"]).0,
-        Some(0)
-    );
+    let sign = || run(&["plugin", "sign", component, "--rail", rail, "--key", "key.pem", "--out", "sig"]).0;
+    assert_eq!(sign(), Some(64), "the file pins another component");
+    let path = folder.path().join(rail);
+    let text = fs::read_to_string(&path).expect("read");
+    let text = text.replace(&"0".repeat(64), inspected["sha256"].as_str().expect("a digest"));
+    fs::write(&path, &text).expect("written");
+    assert_eq!(sign(), Some(0));
     let verify = |trusted: &str| {
         run(&["plugin", "verify", component, "--rail", rail, "--signature", "sig", "--trusted", trusted]).0
     };
     assert_eq!(verify(public), Some(0));
     assert_eq!(verify(&"ab".repeat(32)), Some(65));
-    let path = folder.path().join(rail);
-    let text = fs::read_to_string(&path).expect("read");
     fs::write(&path, text.replace("https://rail.example", "https://rail.example.org")).expect("written");
     assert_eq!(verify(public), Some(65), "the file is a part of what was signed");
     assert_eq!(run(&["plugin", "key", "--out", "key.pem"]).0, Some(1), "a key is never overwritten");

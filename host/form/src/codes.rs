@@ -174,17 +174,34 @@ struct Line {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "a text, or a list of texts")]
+#[serde(untagged, expecting = "field and code are a text, a whole number, or a list of these")]
 enum OneOrMany {
-    One(String),
-    Many(Vec<String>),
+    One(Word),
+    Many(Vec<Word>),
+}
+
+/// Rails number their codes, too.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Word {
+    Text(String),
+    Number(i64),
+}
+
+impl Word {
+    fn text(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            Self::Number(number) => number.to_string(),
+        }
+    }
 }
 
 impl OneOrMany {
     fn list(self) -> Vec<String> {
         match self {
-            Self::One(one) => vec![one],
-            Self::Many(many) => many,
+            Self::One(one) => vec![one.text()],
+            Self::Many(many) => many.into_iter().map(Word::text).collect(),
         }
     }
 }

@@ -128,7 +128,8 @@ impl<'d> Doc<'d> {
             }
         }
         match ours[..] {
-            [] => Ok(None),
+            [] if entries.is_empty() => Ok(None),
+            [] => Err("the list has entries, and none of them is plainly this payment's".to_owned()),
             [entry] => Ok(Some(entry)),
             _ => Err("the list has more than one entry for this payment".to_owned()),
         }
@@ -163,8 +164,11 @@ impl Path {
 
 /// Several entries stand where the file expects one object.
 fn crosses_list(json: &Json, pointer: &str) -> bool {
-    let ends = pointer.match_indices('/').map(|(at, _)| &pointer[..at]);
-    ends.into_iter().any(|head| matches!(json.at(head), Some(Json::List(entries)) if !entries.is_empty()))
+    pointer.match_indices('/').any(|(at, _)| {
+        let next = pointer[at + 1..].split('/').next().unwrap_or_default();
+        let is_index = !next.is_empty() && next.bytes().all(|byte| byte.is_ascii_digit());
+        !is_index && matches!(json.at(&pointer[..at]), Some(Json::List(entries)) if !entries.is_empty())
+    })
 }
 
 /// A text, a number or a truth value, as it is written. Null, and what is empty, is not there.

@@ -39,6 +39,11 @@ impl std::fmt::Debug for Input<'_> {
 
 /// What only the host knows.
 pub trait Secrets {
+    /// It gives names in the place of values: for people, and for digests.
+    fn is_shown(&self) -> bool {
+        false
+    }
+
     fn secret(&self, name: &str) -> Option<&str>;
 
     fn token(&self, name: &str) -> Option<&str>;
@@ -279,6 +284,14 @@ impl Filling<'_> {
             }
             Source::Date => Some(local().format("%Y-%m-%d").to_string()),
             Source::Time => Some(local().to_rfc3339_opts(SecondsFormat::Secs, false)),
+            Source::Secret(name) if secrets.is_shown() => Some(format!("[secret {name}]")),
+            Source::Token(name) if secrets.is_shown() => Some(format!("[token {name}]")),
+            Source::Computed(name, value) if secrets.is_shown() => {
+                let value = value.as_ref().map(|value| format!(".{value}")).unwrap_or_default();
+                let over =
+                    form.over.get(name).map(|text| format!(" over {}", text.shown())).unwrap_or_default();
+                Some(format!("[{name}{value}{over}]"))
+            }
             Source::Secret(name) => Some(self.secret(name)?.to_owned()),
             Source::Token(name) => {
                 let token =

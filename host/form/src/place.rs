@@ -7,6 +7,7 @@ use crate::file::{Computed, FormFile, StepClass};
 use crate::load::Form;
 use crate::request::RequestTemplate;
 use crate::slot::{AmountForm, Piece, Slot, Source, Text};
+use crate::step::Step;
 
 impl Form {
     pub(crate) fn load_computed(&mut self, file: &FormFile) -> Result<(), String> {
@@ -139,6 +140,13 @@ impl Form {
                     return Err(wrong("stands where it does not belong".to_owned()));
                 }
             }
+        }
+        let slots: Vec<&Slot> = self.steps.values().flat_map(Step::slots).collect();
+        let is_written = |name: &&String| {
+            slots.iter().any(|slot| matches!(&slot.source, Source::Computed(found, _) if found == *name))
+        };
+        if let Some(name) = self.computed.keys().find(|name| !is_written(name)) {
+            return Err(format!("computed.{name} is in no request, expected {{computed.{name}}} in one"));
         }
         match self.variables.keys().find(|name| !self.is_mock && !used.contains(name)) {
             Some(name) => {

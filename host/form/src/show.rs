@@ -20,6 +20,10 @@ const OUTBOX_ID: Uuid = Uuid::from_u128(0x0000_0000_0000_4000_8000_0000_0000_000
 pub struct Shown;
 
 impl Secrets for Shown {
+    fn is_shown(&self) -> bool {
+        true
+    }
+
     fn secret(&self, _: &str) -> Option<&str> {
         Some("[secret]")
     }

@@ -79,7 +79,16 @@ impl Slot {
         let mut parts = inner.split(':');
         let name = parts.next().unwrap_or_default();
         let words: Vec<&str> = parts.collect();
-        let source = source(name, &words).ok_or_else(|| format!("{{{text}}} is no slot that is known"))?;
+        let source = source(name, &words).ok_or_else(|| match name.split('.').next().unwrap_or_default() {
+            "key" => format!(
+                "{{{text}}} is no slot, expected {{key:FORM}}: uuid, hex, hex32, digitsN (N from 20), lettersN (from 14), alnumN (from 13)"
+            ),
+            "amount" => format!(
+                "{{{text}}} is no slot, expected {{amount:decimal}}, :whole, :minor, :number, :whole:number or :minor:number"
+            ),
+            "destination" => format!("{{{text}}} is no slot, expected {{destination.PART}}, and of phone numbers :national, :local or :plus"),
+            _ => format!("{{{text}}} is no slot that is known"),
+        })?;
         Ok(Self { source, table, optional, text: format!("{{{text}}}") })
     }
 

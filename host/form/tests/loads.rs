@@ -146,6 +146,12 @@ fn nothing_that_is_signed_may_be_absent_or_run_into_its_neighbour() {
 }
 
 #[test]
+fn a_signature_that_no_request_carries_is_a_slip() {
+    let file = format!("{PLAIN}\n[computed]\nsign = {{ hmac = {{ key = \"hmac\", over = \"{{body}}\" }} }}");
+    assert!(refused(&file).contains("computed.sign is in no request"));
+}
+
+#[test]
 fn names_that_others_take_for_one_are_refused() {
     let form = |more: &str| {
         paying(

@@ -56,7 +56,18 @@ fn an_empty_reply_is_no_list_without_the_payment() {
     let ours = json!({ "found": [{ "key": "x", "status": "NO" }, { "key": KEY, "status": "PAID" }] });
     assert_eq!(asked(&ours.to_string()), Some(Meaning::Success));
     let twice = json!({ "found": [{ "key": KEY, "status": "NO" }, { "key": KEY, "status": "PAID" }] });
-    for nothing in ["", "  ", "{}", "[]", r#"{"found":null}"#, &twice.to_string()] {
+    let others = json!({ "found": [{ "key": "x", "status": "PAID" }] });
+    let nameless = json!({ "found": [{ "status": "PAID" }] });
+    for nothing in [
+        "",
+        "  ",
+        "{}",
+        "[]",
+        r#"{"found":null}"#,
+        &twice.to_string(),
+        &others.to_string(),
+        &nameless.to_string(),
+    ] {
         assert_eq!(asked(nothing), None, "{nothing:?}");
     }
 }

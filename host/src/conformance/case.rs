@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::outcome::{self, Class, Decision, ErrorCode};
 use crate::payment::{Instruction, Origin};
-use crate::rail::{Attempt, Recorded, RecordedReply, Task};
+use crate::rail::{Attempt, Heard, Recorded, RecordedReply, Task};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -78,6 +78,27 @@ pub struct Reply {
 }
 
 impl Expected {
+    /// Whether what was found is what is expected; what is left out is not looked at.
+    pub fn is_met_by(&self, found: &Self) -> bool {
+        self.class == found.class
+            && (self.code.is_none() || self.code == found.code)
+            && (self.reference.is_none() || self.reference == found.reference)
+            && self.differs == found.differs
+    }
+
+    /// What came of a case.
+    pub(super) fn found(case: &Case, attempt: &Attempt) -> Self {
+        let class = match (case.operation, &attempt.heard) {
+            (Operation::Validate, Heard::Valid) => Some(ExpectedClass::Valid),
+            (Operation::Validate, Heard::Invalid(_)) => Some(ExpectedClass::Invalid),
+            _ => None,
+        };
+        match class {
+            Some(class) => Self { class, code: None, reference: None, differs: false },
+            None => Self::of(&case.operation.judge(attempt)),
+        }
+    }
+
     pub(super) fn of(decision: &Decision) -> Self {
         Self {
             class: ExpectedClass::of(decision),

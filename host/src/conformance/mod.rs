@@ -75,7 +75,7 @@ pub async fn replay(
     let mut judged = Vec::new();
     for case in cases {
         let attempt = bench.call(&case).await;
-        let found = Expected::of(&case.operation.judge(&attempt));
+        let found = Expected::found(&case, &attempt);
         judged.push((case, found));
     }
     Ok(judged)

@@ -141,7 +141,10 @@ fn differs(case: &Case, attempt: &Attempt) -> Option<String> {
     }
     let decision = case.operation.judge(attempt);
     let found = ExpectedClass::of(&decision);
-    let said = decision.message.as_deref().unwrap_or_default();
+    let said = match decision.message.as_deref() {
+        None | Some("") => "no fact of the file is in the reply",
+        Some(said) => said,
+    };
     if found != *class {
         let code = decision.rail_code.as_deref().unwrap_or("none");
         return Some(format!("found {found:?} with code {code} ({said}), wanted {class:?}"));

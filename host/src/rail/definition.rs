@@ -211,7 +211,7 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// Whether the key is the rail's public one.
-    fn is_public(self) -> bool {
+    pub(super) fn is_public(self) -> bool {
         matches!(self, Self::EncryptRsaPkcs1 | Self::EncryptRsaOaepSha1 | Self::EncryptRsaOaepSha256)
     }
 }

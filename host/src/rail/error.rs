@@ -18,7 +18,9 @@ pub enum LoadError {
     TooLarge { bytes: u64, max: u64 },
     #[error("the digest is {found}, the rail's file pins {pinned}")]
     WrongDigest { pinned: String, found: String },
-    #[error("the signature in {path} is by none of the trusted keys, or for another component")]
+    #[error(
+        "the signature in {path} is by none of the trusted keys, or for another component or another rail's file"
+    )]
     WrongSignature { path: PathBuf },
     #[error("a core module, expected a component: build for wasm32-wasip2")]
     CoreModule,

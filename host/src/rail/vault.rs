@@ -98,7 +98,7 @@ impl Secrets for Written<'_> {
 
 impl Vault {
     pub(super) fn open(definition: &Definition) -> Result<Self, LoadError> {
-        let (mut secrets, mut keys) = (BTreeMap::new(), BTreeMap::new());
+        let (mut secrets, mut keys, mut private) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for (name, source) in &definition.file.secrets {
             secrets.insert(name.clone(), definition.read(&format!("secrets.{name}"), source)?);
         }
@@ -109,8 +109,11 @@ impl Vault {
                 problem: format!("keys.{name}.key: {problem}"),
             })?;
             keys.insert(name.clone(), key);
+            if !file.algorithm.is_public() {
+                private.push(value);
+            }
         }
-        Ok(Self::of(secrets, keys, &definition.file.computed))
+        Ok(Self::of(secrets, keys, private, &definition.file.computed))
     }
 
     /// For conformance tests: every secret and key that the rail's file names, with values that exist nowhere else.
@@ -123,7 +126,7 @@ impl Vault {
                 .map_err(|_| LoadError::Network(format!("no key could be made for {name}")))?;
             keys.insert(name.clone(), key);
         }
-        Ok(Self::of(secrets, keys, &definition.file.computed))
+        Ok(Self::of(secrets, keys, Vec::new(), &definition.file.computed))
     }
 
     /// What an address for news of a payment ends with.
@@ -135,9 +138,10 @@ impl Vault {
     fn of(
         secrets: BTreeMap<String, SecretString>,
         keys: BTreeMap<String, Key>,
+        private: Vec<SecretString>,
         computed: &BTreeMap<String, Computed>,
     ) -> Self {
-        let mut hidden: Vec<SecretString> = secrets.values().cloned().collect();
+        let mut hidden: Vec<SecretString> = secrets.values().cloned().chain(private).collect();
         for computed in computed.values() {
             if let Computed::Basic { user, password } = computed
                 && let (Some(user), Some(password)) = (secrets.get(user), secrets.get(password))
@@ -287,7 +291,7 @@ mod tests {
 
     fn vault(algorithm: Algorithm, value: SecretString) -> Vault {
         let key = Key::read(algorithm, &value).expect("a good key");
-        Vault::of(BTreeMap::new(), BTreeMap::from([("k".to_owned(), key)]), &BTreeMap::new())
+        Vault::of(BTreeMap::new(), BTreeMap::from([("k".to_owned(), key)]), Vec::new(), &BTreeMap::new())
     }
 
     #[test]

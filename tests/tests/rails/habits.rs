@@ -248,6 +248,17 @@ async fn a_payment_is_recorded_without_secrets_and_judged_again() {
         "{kept:?}"
     );
     assert!(kept.iter().all(|text| !text.contains("habits-")), "a secret was kept: {kept:?}");
+    let gossip = json!({ "amount": "666.00", "currency": "ZMW", "destination": "260961234567" });
+    let told = folder.path().join("told");
+    let done = railhost()
+        .args(["plugin", "record", "--ask", "0", "--payment", &gossip.to_string(), "--rail"])
+        .arg(&rail)
+        .arg("--out")
+        .arg(&told)
+        .output()
+        .expect("railhost runs");
+    let said = format!("{done:?}{}", fs::read_to_string(told.join("disburse.json")).expect("a file"));
+    assert!(said.contains("[secret] [secret] [secret]") && !said.contains("habits-"), "{said}");
     let replay = |rail: &Path| {
         let done = railhost()
             .args(["plugin", "replay", env!("HABITS"), "--rail"])
@@ -264,4 +275,40 @@ async fn a_payment_is_recorded_without_secrets_and_judged_again() {
     fs::write(&other, text.replacen("\"DONE\"", "\"ENDED\"", 1)).expect("written");
     let (code, said) = replay(&other);
     assert!(code == Some(3) && said.starts_with("asked_1: ") && said.contains("(was Success DONE"), "{said}");
+}
+
+#[test]
+fn an_approver_sees_also_what_stands_around_the_form() {
+    let place = tempfile::tempdir().expect("a folder");
+    let text = fs::read_to_string(folder().join("agency.toml")).expect("a rail's file");
+    let (old, new) = (place.path().join("old.toml"), place.path().join("new.toml"));
+    fs::write(&old, &text).expect("written");
+    for (from, to, line) in [
+        (&"0".repeat(64), &"1".repeat(64), "~ sha256 = "),
+        (&"AGENCY_CLIENT_ID".to_owned(), &"OTHER_ID".to_owned(), "~ secrets.client_id.env = \"OTHER_ID\""),
+        (&"hmac-sha256".to_owned(), &"hmac-sha512".to_owned(), "~ keys.body.algorithm = "),
+        (&"/expires_in".to_owned(), &"/ttl".to_owned(), "~ tokens.access.lifetime = "),
+        (
+            &"idempotent = true".to_owned(),
+            &"idempotent = true\nprofile = \"inert\"".to_owned(),
+            "+ profile = ",
+        ),
+        (
+            &"minor = { ZMW = 100 }".to_owned(),
+            &"minor = { ZMW = 1000 }".to_owned(),
+            "~ amount.minor.ZMW = 1000",
+        ),
+    ] {
+        assert!(text.contains(from.as_str()), "{from}");
+        fs::write(&new, text.replacen(from.as_str(), to, 1)).expect("written");
+        let shown = railhost()
+            .args(["plugin", "form"])
+            .arg(&new)
+            .arg("--against")
+            .arg(&old)
+            .output()
+            .expect("railhost runs");
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        assert!(shown.lines().any(|shown| shown.starts_with(line)), "{line}: {shown}");
+    }
 }

@@ -39,6 +39,15 @@ pub(crate) struct Record {
 
 impl Record {
     pub(super) async fn run(self, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
+        let is_used =
+            |folder: &PathBuf| fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
+        if is_used(&self.out) {
+            let place = self.out.display();
+            return Err(BadArgument(format!(
+                "{place} is not empty, expected a folder for this payment alone"
+            ))
+            .into());
+        }
         let payload: Value = serde_json::from_str(&self.payment)
             .map_err(|error| BadArgument(format!("--payment is not valid JSON: {error}")))?;
         let origin = Origin {

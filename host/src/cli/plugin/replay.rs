@@ -26,10 +26,13 @@ impl Replay {
     /// Judges recorded exchanges again, and shows those that come to something else than when they were recorded.
     pub(super) async fn run(self, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
         let cases = Case::load_all(&self.exchanges).map_err(BadArgument)?;
+        if cases.is_empty() {
+            return Err(BadArgument(format!("{} has no exchange", self.exchanges.display())).into());
+        }
         let (sandbox, definition) = (super::sandbox(config)?, Definition::load(&self.rail)?);
         let judged = conformance::replay(sandbox, &self.component, definition, cases).await?;
         let changed: Vec<&(Case, Expected)> =
-            judged.iter().filter(|(case, found)| case.expect != *found).collect();
+            judged.iter().filter(|(case, found)| !case.expect.is_met_by(found)).collect();
         if json {
             let changes: Vec<_> = changed
                 .iter()

@@ -90,7 +90,19 @@ fn pem(document: &[u8]) -> String {
 /// A component and a rail's file, by their digests.
 fn read_pair(component: &Path, rail: &Path) -> anyhow::Result<Pair> {
     let text = fs::read(rail).with_context(|| format!("{} cannot be read", rail.display()))?;
-    Ok(Pair { component: Digest::of(&artifact::read(component)?), file: Digest::of(&text) })
+    let pair = Pair { component: Digest::of(&artifact::read(component)?), file: Digest::of(&text) };
+    let file: toml::Table = toml::from_str(&String::from_utf8_lossy(&text))
+        .map_err(|error| BadArgument(format!("{}: {}", rail.display(), error.message())))?;
+    let pinned = file.get("sha256").and_then(toml::Value::as_str).unwrap_or("nothing");
+    match pinned == pair.component.to_string() {
+        true => Ok(pair),
+        false => Err(BadArgument(format!(
+            "{}: sha256 is {pinned}, expected that of the component: {}",
+            rail.display(),
+            pair.component
+        ))
+        .into()),
+    }
 }
 
 impl Sign {
