@@ -29,7 +29,7 @@ create table symphony.rails (
   sla_seconds     int check (sla_seconds > 0),
   rate_per_second int check (rate_per_second > 0),
   burst           int check (burst > 0),
-  key_forms       text check (length(key_forms) between 1 and 256),
+  key_forms       text check (length(key_forms) between 1 and 4000),
   changed_at      timestamptz not null default symphony.clock(),
   check (deduplicates or hand_over_marks),
   check ((rate_per_second is null) = (burst is null))
@@ -41,7 +41,7 @@ comment on column symphony.rails.deduplicates is 'The rail recognises a key it h
 comment on column symphony.rails.hand_over_marks is
   'A mark is committed before the first byte leaves. Required where the rail does not deduplicate: only a lost lease without a mark may simply be tried again.';
 comment on column symphony.rails.key_forms is
-  'Under which forms of its key the rail knows a payment. They change only while no payment of the rail has a past: asked for or sent under another name, the rail would not recognise it.';
+  'By which forms of its key, and in which places, the rail knows a payment. They change only while no payment of the rail has a past: asked for or sent under another name, the rail would not recognise it.';
 comment on column symphony.rails.sla_seconds is 'A payment open for longer stands in payments_needing_review.';
 
 create table symphony.rail_rate_grants (

@@ -99,7 +99,8 @@ $$;
 comment on function symphony.mark_handed_over(text, uuid[], uuid[]) is
   'To be committed before the first byte leaves, on rails that keep marks. A row missing from the answer must not be sent.';
 
-create function symphony.keep_captured(p_worker_id text, p_outbox_ids uuid[], p_lease_tokens uuid[], p_values jsonb[])
+create function symphony.keep_captured(
+  p_worker_id text, p_outbox_ids uuid[], p_lease_tokens uuid[], p_values jsonb[], p_late boolean default false)
   returns table (outbox_id uuid)
   language plpgsql security definer
   set search_path = pg_catalog, symphony, pg_temp
@@ -117,12 +118,15 @@ begin
                  where t.given is null or jsonb_typeof(t.given) <> 'object' or length(t.given::text) > 16384) then
     raise exception 'each payment needs what was captured, as an object of at most 16384 characters' using errcode = '22023';
   end if;
-  -- What the rail said is true also after the lease was lost: the next holder starts from it.
+  -- What the rail said of a payment that was sent is true also after the lease was lost: the next holder starts from it. What was
+  -- merely prepared is not: the next holder may have prepared and paid since.
   insert into symphony.payment_outbox_captures (outbox_id, name, lease_token, value, captured_at)
   select t.id, v.key, t.token, v.value, v_now
     from unnest(p_outbox_ids, p_lease_tokens, p_values) as t(id, token, given)
    cross join lateral jsonb_each_text(t.given) as v(key, value)
-   where exists (select 1 from symphony.payment_outbox_pending p where p.outbox_id = any (array[t.id]))
+   where exists (select 1 from symphony.payment_outbox_pending p
+                  where p.outbox_id = any (array[t.id])
+                    and (p_late or p.lease_token = t.token and p.claimed_by = p_worker_id and p.lease_expires_at > v_now))
   on conflict (outbox_id, name, lease_token) do nothing;
   return query
     select p.outbox_id
@@ -133,8 +137,8 @@ begin
 end
 $$;
 
-comment on function symphony.keep_captured(text, uuid[], uuid[], jsonb[]) is
-  'Keeps what was read in replies for later requests; to be committed before the next request leaves. A row missing from the answer is no longer ours: nothing more may be sent.';
+comment on function symphony.keep_captured(text, uuid[], uuid[], jsonb[], boolean) is
+  'Keeps what was read in replies for later requests; to be committed before the next request leaves. p_late: of a request that paid or asked, whose lease may be over. A row missing from the answer is no longer ours: nothing more may be sent.';
 
 create function symphony.hold_outbox_leases(
   p_worker_id text, p_outbox_ids uuid[], p_lease_tokens uuid[], p_delay_seconds double precision[],

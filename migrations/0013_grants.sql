@@ -21,7 +21,7 @@ grant execute on function
   symphony.extend_outbox_leases(text, uuid[], uuid[], double precision),
   symphony.release_outbox_leases(text, uuid[], uuid[]),
   symphony.mark_handed_over(text, uuid[], uuid[]),
-  symphony.keep_captured(text, uuid[], uuid[], jsonb[]),
+  symphony.keep_captured(text, uuid[], uuid[], jsonb[], boolean),
   symphony.hold_outbox_leases(text, uuid[], uuid[], double precision[], text[], text[], text[], bytea[]),
   symphony.hand_back_unknown_leases(text, uuid[]),
   symphony.hint_payment(text, uuid),

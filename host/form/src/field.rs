@@ -227,6 +227,17 @@ impl Field {
         }
     }
 
+    /// The longest text that fits.
+    pub(crate) fn chars_max(&self) -> usize {
+        match &self.rule {
+            Rule::Text { max, .. } => *max,
+            Rule::Values(values) => {
+                values.iter().map(|value| value.chars().count()).max().unwrap_or_default()
+            }
+            Rule::Msisdn { .. } | Rule::Bic => 16,
+        }
+    }
+
     pub(crate) fn is_msisdn(&self) -> bool {
         matches!(self.rule, Rule::Msisdn { .. })
     }

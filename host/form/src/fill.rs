@@ -179,7 +179,7 @@ impl Filling<'_> {
             let filled = segment.fill(value, escaped)?.unwrap_or_default();
             // Such a segment leads elsewhere.
             if segment.constant().is_none() && matches!(filled.as_str(), "" | "." | "..") {
-                return Err(Refusal::Ours(format!("{} makes no path", segment.shown())));
+                return Err(self.unfit(segment, "makes no path"));
             }
             path.push('/');
             path.push_str(&filled);
@@ -217,8 +217,10 @@ impl Filling<'_> {
             Source::Payload(name) => Some(format!("payload.{name}")),
             _ => None,
         });
+        let of_adapter = text.slots().any(|slot| matches!(slot.source, Source::Adapter(_)));
         match of_payment {
             Some(field) => Refusal::Payment(Violation::new(&field, problem)),
+            None if of_adapter => Refusal::Adapter(format!("{} {problem}", text.shown())),
             None => Refusal::Ours(format!("{} {problem}", text.shown())),
         }
     }

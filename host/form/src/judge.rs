@@ -144,7 +144,14 @@ impl Form {
     pub fn unprepared(&self, step: &Step, status: u16, reading: &Reading) -> Option<String> {
         let lacking = step.captures().find(|name| !reading.captured.contains_key(*name));
         let goes_on = match reading.meaning {
-            None => reading.facts.is_empty() && !reading.is_doubtful,
+            // Nothing was read: that is well only where nothing but values was to be read.
+            None => {
+                let rule =
+                    step.replies.iter().find(|(pattern, _)| pattern.fits(status)).map(|(_, rule)| rule);
+                let brings =
+                    rule.is_some_and(|rule| rule.captures().next().is_some() || rule.names().is_empty());
+                reading.facts.is_empty() && !reading.is_doubtful && reading.why.is_none() && brings
+            }
             Some(meaning) => {
                 matches!(meaning, Meaning::Success | Meaning::Received) && reading.veto.is_none()
             }

@@ -190,6 +190,8 @@ pub const PICKED: &str = "picked";
 pub const NONE: &str = "none";
 /// The value of the fact that a body is blank.
 const BLANK: &str = "blank";
+/// Longer values are not kept.
+const CAPTURED_CHARS_MAX: usize = 1024;
 /// Longer values are no codes.
 const VALUE_CHARS_MAX: usize = 256;
 
@@ -231,6 +233,11 @@ impl ReplyRule {
         facts.sort_by_key(|(_, fact)| fact.unless.is_some());
         let capture = |(name, file): (&String, &CaptureFile)| {
             let field = Field::read(&format!("{key}.capture.{name}.field"), &file.field)?;
+            if field.chars_max() > CAPTURED_CHARS_MAX || name.len() > 64 {
+                return Err(format!(
+                    "{key}.capture.{name} is too long, expected a name of at most 64 and a field of at most {CAPTURED_CHARS_MAX} characters"
+                ));
+            }
             match field.optional {
                 true => Err(format!(
                     "{key}.capture.{name}.field is optional, expected what is captured to be there"
@@ -354,6 +361,11 @@ impl ReplyRule {
                 Some(entry) => {
                     found_key = true;
                     Doc::Json(entry)
+                }
+                None if !asked_by_key => {
+                    return Err(Unread::Doubtful(
+                        "an empty list, and the request did not ask for this payment".to_owned(),
+                    ));
                 }
                 None => return Ok(Read { facts: vec![Code::new(PICKED, NONE)], ..Read::default() }),
             },

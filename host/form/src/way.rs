@@ -9,7 +9,7 @@ use crate::file::{FormFile, StepClass, WayFile};
 use crate::json::Json;
 use crate::load::{Form, payload_text};
 use crate::request::RequestTemplate;
-use crate::slot::Source;
+use crate::slot::{Slot, Source};
 use crate::step::Step;
 
 impl Form {
@@ -51,6 +51,18 @@ impl Form {
         }
         if !file.query_status.ways.is_empty() {
             return Err("query-status.ways is given, expected that of disburse only".to_owned());
+        }
+        let fleeting: BTreeSet<&str> =
+            self.steps.values().filter(|step| step.again).flat_map(Step::captures).collect();
+        let asks_by = |name: &&String| {
+            self.steps
+                .get(*name)
+                .is_some_and(|step| step.carries().iter().any(|name| fleeting.contains(name)))
+        };
+        if let Some(name) = self.query_status.iter().find(asks_by) {
+            return Err(format!(
+                "query-status.steps has {name:?}, which asks by what is made again for every attempt, expected one name of the payment"
+            ));
         }
         if let Some(name) = self.query_status.iter().find(|name| class(name) != Some(StepClass::Read)) {
             return Err(format!("query-status.steps has {name:?}, expected steps of class read"));
@@ -117,6 +129,22 @@ impl Form {
         Ok(())
     }
 
+    /// Where the key of a payment stands, and in which form: what the rail knows a payment by. None of a mock.
+    pub fn key_places(&self) -> Option<String> {
+        let mut places = Vec::new();
+        for step in self.steps_of(Operation::Disburse) {
+            for (at, text) in step.request.iter().flat_map(RequestTemplate::texts) {
+                let form = |slot: &Slot| match slot.source {
+                    Source::Key(form) => Some(format!("{} {at} {form}", step.name)),
+                    _ => None,
+                };
+                places.extend(text.slots().filter_map(form));
+            }
+        }
+        places.sort();
+        (!places.is_empty()).then(|| places.join(", "))
+    }
+
     /// The forms of the key under which this rail may know a payment.
     pub fn key_forms(&self) -> Vec<KeyForm> {
         let mut forms: Vec<KeyForm> = self
@@ -153,6 +181,17 @@ impl Form {
         let is_keyed = money.slots().iter().any(|slot| !slot.optional && key(&slot.source));
         if !is_keyed && !made_by.iter().any(|step| step.slots().iter().any(|slot| key(&slot.source))) {
             return wrong("the key, {key:…}");
+        }
+        for (at, step) in before.iter().chain([&money]).enumerate() {
+            let earlier = |name: &&str| {
+                before[..at.min(before.len())].iter().any(|step| step.captures().any(|found| found == *name))
+            };
+            if let Some(name) = step.carries().into_iter().find(|name| !earlier(name)) {
+                return Err(format!(
+                    "steps.{} carries {{captured.{name}}}, expected a step before it to bring it",
+                    step.name
+                ));
+            }
         }
         for step in before {
             let shared = self

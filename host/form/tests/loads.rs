@@ -229,6 +229,18 @@ fn a_payment_of_a_resource_needs_its_amount_and_payee_read_back() {
     assert!(refused(&loose).contains("expected an amount to be exact, decimal or minor"));
     let again = sound("class = \"prepare\"", "class = \"prepare\"\nagain = true");
     assert!(refused(&again).contains("expected one payment to have one resource"));
+    let asked = sound("GET {base}/payments/{key:uuid}", "GET {base}/payments/{captured.transfer}");
+    load(&asked).expect("asked by what was captured");
+    let fleeting = asked.replacen("class = \"prepare\"", "class = \"prepare\"\nagain = true", 1).replacen(
+        "request = \"POST {base}/quotes/{captured.transfer}/pay\"",
+        "request = \"POST {base}/quotes/{captured.transfer}/pay\"\nheaders = { k = \"{key:uuid}\" }",
+        1,
+    );
+    assert!(refused(&fleeting).contains("made again for every attempt"));
+    let early = sound("\"ref\": \"{key:uuid}\"", "\"ref\": \"{key:uuid}\", \"of\": \"{captured.transfer}\"");
+    assert!(refused(&early).contains("expected a step before it to bring it"));
+    let long = sound("max = 20", "max = 2000");
+    assert!(refused(&long).contains("is too long"));
     let unnamed = sound("/quotes/{captured.transfer}/pay", "/quotes/pay");
     assert!(refused(&unnamed).contains("{key:…}"));
 }

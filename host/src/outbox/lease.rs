@@ -237,16 +237,18 @@ impl Executor {
         Ok(marked)
     }
 
-    /// Commits what was captured from replies about payments; what is missing from the answer is no longer ours.
-    pub async fn keep_captured(&self, captured: &[(Held, Value)]) -> Result<Vec<Uuid>, Error> {
+    /// Commits what was captured from replies about payments; what is missing from the answer is no longer ours. `late`: what a
+    /// request that paid or asked brought is kept also then.
+    pub async fn keep_captured(&self, captured: &[(Held, Value)], late: bool) -> Result<Vec<Uuid>, Error> {
         let (held, values): (Vec<Held>, Vec<&Value>) =
             captured.iter().map(|(held, values)| (*held, values)).unzip();
         let (ids, tokens) = columns(&held);
-        Ok(sqlx::query_scalar("select outbox_id from symphony.keep_captured($1, $2, $3, $4)")
+        Ok(sqlx::query_scalar("select outbox_id from symphony.keep_captured($1, $2, $3, $4, $5)")
             .bind(&self.worker_id)
             .bind(ids)
             .bind(tokens)
             .bind(values)
+            .bind(late)
             .fetch_all(&self.pool)
             .await?)
     }

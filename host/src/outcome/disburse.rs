@@ -48,14 +48,17 @@ fn unprepared(reading: &Reading, status: u16, witness: &Witness) -> Decision {
     let last = witness.exchanges.iter().rev().find(|exchange| exchange.class == StepClass::Prepare);
     let not_sent = || Decision::new(Class::Retryable, ErrorCode::NotSent);
     match (reading.meaning, status) {
+        // What is ours to mend stays so, whatever the adapter reads.
+        (Some(Meaning::Hold), _) => Decision::new(Class::Hold, ErrorCode::OnHold),
+        (Some(Meaning::Stop), _) => Decision::new(Class::Stop, ErrorCode::Stopped),
         _ if reading.veto.is_some() => not_sent(),
         (Some(Meaning::Terminal | Meaning::TerminalReview), 408 | 425 | 429) => not_sent(),
         (Some(Meaning::Terminal | Meaning::TerminalReview), _) => {
             Decision::new(Class::Terminal, ErrorCode::RailDeclined)
         }
-        (Some(Meaning::Hold), _) => Decision::new(Class::Hold, ErrorCode::OnHold),
-        (Some(Meaning::Stop), _) => Decision::new(Class::Stop, ErrorCode::Stopped),
         (Some(Meaning::Retryable), _) => Decision::new(Class::Retryable, ErrorCode::RailDeclined),
+        // Forbidden and not found may be about the payee, who must not stop the rail for all others.
+        (None, 403 | 404) => not_sent(),
         (None, _) if reading.facts.is_empty() && !reading.is_doubtful => {
             of_status(status, last).unwrap_or_else(not_sent)
         }
@@ -275,6 +278,7 @@ mod tests {
             (Some(Meaning::Success), 200, Class::Retryable),
             (None, 503, Class::Retryable),
             (None, 401, Class::Hold),
+            (None, 404, Class::Retryable),
         ] {
             assert_eq!(prepared(meaning, status).class, class, "{meaning:?} {status}");
         }

@@ -546,18 +546,24 @@ impl Call<'_> {
         let form = self.loaded.form.clone();
         let shown = form::Reply { status: reply.status, headers: &reply.headers, body: &reply.body };
         let mut reading = form.read(step, operation, &shown, &self.payment);
-        // At once, for the adapter's reading may take the rest of the time. Of a step before the payment it has to be borne out first.
-        if step.class != StepClass::Prepare {
-            self.fresh = reading.captured.clone();
+        let mut holds_secret = self.holds_secret(reply);
+        // Also what shows only once it is read: escapes hide a secret from a look at the bytes.
+        let texts = reading.facts.iter_mut().map(|fact| &mut fact.value);
+        let texts = texts
+            .chain(reading.code.as_mut().map(|code| &mut code.value))
+            .chain(reading.captured.values_mut());
+        for text in texts {
+            let safe = self.safe(text);
+            holds_secret |= safe != *text;
+            *text = safe;
         }
-        let holds_secret = self.holds_secret(reply);
-        if holds_secret {
-            for fact in &mut reading.facts {
-                fact.value = self.safe(&fact.value);
-            }
-            if let Some(code) = &mut reading.code {
-                code.value = self.safe(&code.value);
-            }
+        // At once, for the adapter's reading may take the rest of the time. Of a step before the payment it has to be borne out first, and
+        // what is refused has no name by which it could be asked about.
+        if step.class != StepClass::Prepare
+            && (200..300).contains(&reply.status)
+            && reading.side() != Side::NotPaid
+        {
+            self.fresh = reading.captured.clone();
         }
         reading.reference = reading.reference.map(|text| plain(&self.safe(&text)).into_owned());
         reading.why = reading.why.map(|text| self.safe(&text));

@@ -375,10 +375,9 @@ impl Definition {
         self.file.rate.map(|rate| rate.of_payments(self.form.requests_max()))
     }
 
-    /// Under which forms of its key the rail knows a payment; none of a mock.
+    /// Where its key stands and in which form: what the rail knows a payment by; none of a mock.
     pub fn key_forms(&self) -> Option<String> {
-        let forms: Vec<String> = self.form.key_forms().iter().map(ToString::to_string).collect();
-        (!forms.is_empty()).then(|| forms.join(", "))
+        self.form.key_places()
     }
 
     /// The same rail with another component, by its path and digest.

@@ -204,7 +204,7 @@ impl Keeper for Errand<'_> {
     fn keep<'k>(&'k self, values: &'k BTreeMap<String, String>) -> BoxFuture<'k, bool> {
         Box::pin(async move {
             let captured = [(self.lease.held(), json!(values))];
-            let write = || self.host.writer.keep_captured(&captured);
+            let write = || self.host.writer.keep_captured(&captured, false);
             match persist(self.host, "captured values", Refused::Final, write).await {
                 Ok(held) => held.contains(&self.lease.outbox_id),
                 Err(error) => {

@@ -117,7 +117,8 @@ async fn keep_captured(host: &Host, completions: &[Completion]) {
     if captured.is_empty() {
         return;
     }
-    let write = persist(host, "captured values", Refused::Final, || host.writer.keep_captured(&captured));
+    let write =
+        persist(host, "captured values", Refused::Final, || host.writer.keep_captured(&captured, true));
     if let Err(error) = write.await {
         tracing::error!(%error, "what was read of {} payments for later requests was not kept: {error}", captured.len());
     }

@@ -119,6 +119,13 @@ fn attempt(
             Decision { class: Class::TerminalReview, error_code: Some(ErrorCode::OutcomeUnknown), ..decision }
         }
     };
+    // A token that was refused permits to send again only where the rail would recognise the payment.
+    let decision = match decision.error_code {
+        Some(ErrorCode::TokenRefused) if !manner.idempotent => {
+            Decision { class: Class::Unknown, error_code: Some(ErrorCode::OutcomeUnknown), ..decision }
+        }
+        _ => decision,
+    };
     let pace = &manner.pace;
     let resend = || pace.retry.after(attempts - history.questions()).mul_f64(die);
     let ask = || pace.query.after(attempts).mul_f64(0.9 + 0.2 * die);
@@ -279,6 +286,24 @@ mod tests {
         assert_eq!((refused.state, refused.money_moved), (State::Failed, Some(MoneyMoved::No)));
         assert!(matches!(step(true, &late("RETRYABLE", "unknown"), &manner(), at(9)), Step::Ask));
         assert!(matches!(step(true, &late("FAILED", "unknown"), &manner(), at(9)), Step::Ask));
+    }
+
+    #[test]
+    fn a_refused_token_permits_to_send_again_only_where_the_rail_deduplicates() {
+        let refused = |idempotent| {
+            let manner = Manner { idempotent, ..manner() };
+            let outcome = attempt(
+                decision(Class::Retryable, ErrorCode::TokenRefused),
+                1,
+                &history(&[]),
+                &manner,
+                at(9),
+                0.5,
+            );
+            (outcome.unsettled, outcome.error_code)
+        };
+        assert_eq!(refused(true), (None, Some("TOKEN_REFUSED".to_owned())));
+        assert_eq!(refused(false), (Some(true), Some("OUTCOME_UNKNOWN".to_owned())));
     }
 
     #[test]

@@ -55,27 +55,30 @@ on_each_postgres! {
         let mut hands = Hands::of(&db).await;
         let id = hands.enqueue("p", "k").await;
         let lease = hands.claim_one().await;
-        let keep = |token: Uuid, values: &str| {
+        let keep_if = |token: Uuid, values: &str, late: bool| {
             format!(
-                "select outbox_id from symphony.keep_captured('{WORKER}', array['{id}'::uuid], array['{token}'::uuid], array['{values}'::jsonb])"
+                "select outbox_id from symphony.keep_captured('{WORKER}', array['{id}'::uuid], array['{token}'::uuid], array['{values}'::jsonb], {late})"
             )
         };
+        let keep = |token: Uuid, values: &str| keep_if(token, values, false);
         let sql = keep(lease.lease_token, r#"{"quote": "q-1", "recipient": "r-1"}"#);
         for _ in 0..2 {
             assert_eq!(column::<Uuid>(&mut hands.executor, &sql).await, [id], "again is no error");
         }
         db.move_clock("60 seconds").await;
-        let late = keep(lease.lease_token, r#"{"transfer": "t-1"}"#);
+        let stale = keep(lease.lease_token, r#"{"quote": "q-0", "wallet": "w-0"}"#);
+        assert_eq!(column::<Uuid>(&mut hands.executor, &stale).await, Vec::<Uuid>::new(), "it is no longer ours");
+        let late = keep_if(lease.lease_token, r#"{"transfer": "t-1"}"#, true);
         assert_eq!(column::<Uuid>(&mut hands.executor, &late).await, Vec::<Uuid>::new(), "it is no longer ours");
         let next = hands.claim_one().await;
         let captured = |lease: &Leased| lease.past.as_ref().expect("it has a past")["captured"].clone();
         let known = serde_json::json!({ "quote": "q-1", "recipient": "r-1", "transfer": "t-1" });
-        assert_eq!(captured(&next), known, "what the rail said is true also after the lease was lost");
+        assert_eq!(captured(&next), known, "what a payment brought is true also after the lease was lost, what was prepared is not");
         run(&mut hands.executor, &keep(next.lease_token, r#"{"quote": "q-2"}"#)).await;
         assert_eq!(release(&mut hands, WORKER, &next).await, 1);
         assert_eq!(captured(&hands.claim_one().await)["quote"], "q-2", "the last one counts");
         for odd in ["[1]", "null", r#"{"a": ""}"#] {
-            assert!(matches!(refusal(try_run(&mut hands.executor, &keep(next.lease_token, odd)).await).as_str(), "22023" | "23514"), "{odd}");
+            assert!(matches!(refusal(try_run(&mut hands.executor, &keep_if(next.lease_token, odd, true)).await).as_str(), "22023" | "23514"), "{odd}");
         }
     }
 

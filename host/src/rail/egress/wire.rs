@@ -52,6 +52,10 @@ fn misframed(reply: &Response<Incoming>) -> Option<String> {
     let is_bodiless = reply.status() == 204 || reply.status() == 304;
     let lengths = reply.headers().get_all(http::header::CONTENT_LENGTH).iter().count();
     let codings = reply.headers().get_all(http::header::TRANSFER_ENCODING).iter().count();
+    let chunked = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
+    if !reply.headers().get_all(http::header::TRANSFER_ENCODING).iter().all(chunked) {
+        return Some("the reply is coded in a way that is not known".to_owned());
+    }
     match lengths + codings {
         1 => None,
         0 if is_bodiless => None,
