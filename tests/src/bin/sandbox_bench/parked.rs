@@ -13,6 +13,9 @@ use railhost::rail::{Loaded, Options, Sandbox, Task};
 
 use super::{descriptors, resident_kib, row};
 
+/// A rail that is waited for as long as the measurement takes.
+const WAITS: &str = "timeouts = { call_ms = 300000, first_byte_ms = 300000 }\npace = { lease_seconds = 400 }";
+
 /// Accepts connections and does nothing with them, until its parent is gone.
 pub(crate) fn silent_rail() -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -66,9 +69,7 @@ pub(crate) fn run(calls: usize) -> Result<()> {
             Options { calls_max: calls, ..Options::default() },
         )?;
         ensure!(sandbox.in_use() == [0; 4]);
-        let loaded = std::sync::Arc::new(
-            load(&sandbox, &rail, "timeouts = { call_ms = 300000, first_byte_ms = 300000 }").await?,
-        );
+        let loaded = std::sync::Arc::new(load(&sandbox, &rail, WAITS).await?);
         let sandbox = std::sync::Arc::new(sandbox);
         // By then nothing is left of what loading needed.
         tokio::time::sleep(Duration::from_secs(1)).await;
