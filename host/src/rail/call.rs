@@ -2,136 +2,30 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use chrono::{DateTime, Utc};
 use form::{Input, Operation, Reading, Refusal, Shown, Side, Step, StepClass, Veto};
-use futures_util::future::BoxFuture;
 use secrecy::SecretString;
 use tokio::time::timeout_at;
+use wasmtime::Store;
 use wasmtime::component::Instance;
-use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
-use wasmtime_wasi::I32Exit;
 
-use crate::faults::{CrashPoint, crash_point};
-use crate::payment::{Instruction, Violation, plain};
+use crate::payment::{Instruction, plain};
 
 use super::artifact::Digest;
+use super::attempt::{Attempt, Captures, Heard, Keeper, Recorded, RecordedReply, Task};
 use super::contract::{self, RailAdapter, wire};
 use super::egress::veil::{Veil, holds_secret, scrub_text};
-use super::egress::{Denied, Departure, Passage, Reply, Rule, Witness};
+use super::egress::{Denied, Departure, Passage, Reply, Rule};
 use super::error::CallError;
-use super::guest::{Excess, State};
+use super::guest::State;
+use super::instance::Ended;
 use super::loaded::Loaded;
 use super::mock;
-use super::sandbox::{Sandbox, TICK};
+use super::sandbox::Sandbox;
 use super::tokens::{Asked, Token};
 use super::vault::Written;
-
-/// What is to be done with a payment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Task {
-    /// Validate, and where nothing is wrong disburse.
-    Disburse,
-    Query,
-    /// Validate alone.
-    Validate,
-}
-
-/// How a call ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Heard {
-    /// A whole reply came, and this is what it says.
-    Reading(Box<Reading>),
-    /// Nothing is wrong with the payment, and no more was asked.
-    Valid,
-    /// The payment does not fit the rail's form, or its adapter says what is wrong with it. Nothing left.
-    Invalid(Vec<Violation>),
-    /// The adapter does not want it sent. Nothing left.
-    Refused(String),
-    /// A step before the payment did not bring what the payment needs, and this is what its reply says. The payment was not sent.
-    Unprepared { reading: Box<Reading>, status: u16, why: String },
-    /// Something of ours is missing or does not fit: a secret, a header. Nothing left.
-    Unready(String),
-    /// No whole reply; what left is the witness's to say.
-    Unanswered(String),
-    /// The adapter failed. What left is the witness's to say.
-    Failed(CallError),
-}
-
-/// A call and all that the host knows of it.
-#[derive(Debug, Clone)]
-pub struct Attempt {
-    pub heard: Heard,
-    pub witness: Witness,
-    /// The component that spoke.
-    pub digest: Digest,
-    /// The rail's file by which it was written and read.
-    pub rail_digest: Digest,
-    /// Of the last request of the operation and the reply to it, without secrets.
-    pub request_digest: Option<Digest>,
-    pub reply_digest: Option<Digest>,
-    /// What was read in the last reply for later requests, and is not kept yet.
-    pub captured: BTreeMap<String, String>,
-    /// Each exchange but those that bring tokens, without secrets; only where the rail is recorded.
-    pub recorded: Vec<Recorded>,
-    /// What it wrote to its standard output and error, safe to show.
-    pub log: Vec<String>,
-    pub took: Duration,
-}
-
-/// One exchange, safe to keep.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recorded {
-    pub step: String,
-    /// With names in the place of secrets: first line, headers, an empty line, body. Of a mock there is none.
-    pub request: Vec<u8>,
-    /// As it came, but for secrets.
-    pub reply: Option<RecordedReply>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RecordedReply {
-    pub status: u16,
-    pub headers: Vec<(String, String)>,
-    pub body: Vec<u8>,
-}
-
-/// What the host read in earlier replies about a payment, and who keeps what comes to it.
-#[derive(Clone, Copy)]
-pub struct Captures<'k> {
-    pub known: &'k BTreeMap<String, String>,
-    pub keeper: &'k dyn Keeper,
-}
-
-impl<'k> Captures<'k> {
-    /// Nobody needs what comes to it afterwards.
-    pub fn knowing(known: &'k BTreeMap<String, String>) -> Self {
-        Self { known, keeper: &Nobody }
-    }
-}
-
-impl std::fmt::Debug for Captures<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Captures").field("known", self.known).finish_non_exhaustive()
-    }
-}
-
-/// Keeps what was captured.
-pub trait Keeper: Send + Sync {
-    /// True once it is durable and the payment is still ours: the next request leaves only then.
-    fn keep<'k>(&'k self, values: &'k BTreeMap<String, String>) -> BoxFuture<'k, bool>;
-}
-
-/// For a call whose values nobody needs afterwards.
-#[derive(Debug)]
-struct Nobody;
-
-impl Keeper for Nobody {
-    fn keep<'k>(&'k self, _: &'k BTreeMap<String, String>) -> BoxFuture<'k, bool> {
-        Box::pin(std::future::ready(true))
-    }
-}
 
 /// What an adapter says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -251,60 +145,6 @@ impl Loaded {
             Ok(contract::description(said))
         })
         .await
-    }
-
-    /// Runs a guest from its first instruction to its last: when this returns nothing is left of it.
-    async fn guest<T>(
-        &self,
-        sandbox: &Sandbox,
-        log: &mut Vec<String>,
-        speak: impl AsyncFnOnce(&Instance, &mut Store<State>) -> Result<T, Ended>,
-    ) -> Result<T, CallError> {
-        if self.revoked.contains(&self.digest) {
-            return Err(CallError::Revoked(self.digest));
-        }
-        let busy = |_| CallError::Busy(sandbox.calls_max);
-        // A rail that computes much waits for itself: others have the rest of the workers.
-        let _turn = self.computing.acquire().await.map_err(busy)?;
-        let _guest = sandbox.guests.acquire().await.map_err(busy)?;
-        let mut store = self.store(sandbox);
-        let spoken = async {
-            let instance = self.adapter.instantiate_async(&mut store).await.map_err(Ended::Start)?;
-            crash_point(CrashPoint::InstanceReady);
-            speak(&instance, &mut store).await
-        }
-        .await;
-        let output = store.into_data().output.text();
-        let lines = output.lines().filter(|line| !line.trim().is_empty());
-        log.extend(lines.map(|line| plain(line).into_owned()));
-        spoken.map_err(|ended| match ended {
-            Ended::Named(error) => error,
-            Ended::Engine(error) => name(&error, &output, sandbox),
-            Ended::Start(error) => match name(&error, &output, sandbox) {
-                CallError::Resources(why) => CallError::Mismatch(why),
-                other => other,
-            },
-        })
-    }
-
-    fn store(&self, sandbox: &Sandbox) -> Store<State> {
-        let limits = &self.limits;
-        let mut store = Store::new(&sandbox.engine, State::new(limits));
-        store.limiter(|state| &mut state.limiter);
-        store.set_hostcall_fuel(limits.hostcall_bytes());
-        store.set_epoch_deadline(1);
-        let cpu_ms = limits.cpu_ms;
-        let mut ticks_left = u128::from(cpu_ms).div_ceil(TICK.as_millis());
-        // A tick that finds the guest running costs it one. Yielding keeps the executor live.
-        store.epoch_deadline_callback(move |_| match ticks_left {
-            0 => Err(Excess(CallError::Cpu(cpu_ms)).into()),
-            _ => {
-                ticks_left -= 1;
-                // Through the runtime, which looks at its timers and sockets before it comes back to us.
-                Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))
-            }
-        });
-        store
     }
 }
 
@@ -636,41 +476,3 @@ struct Held {
 const CALLBACK_URL: &str = "callback_url";
 /// What is shown of a reply that brought no token.
 const EXCERPT_CHARS: usize = 300;
-
-/// The name of what ended a guest that left some output.
-fn name(error: &wasmtime::Error, output: &str, sandbox: &Sandbox) -> CallError {
-    if error.downcast_ref::<PoolConcurrencyLimitError>().is_some() {
-        return CallError::Busy(sandbox.calls_max);
-    }
-    if let Some(Excess(named)) = error.downcast_ref() {
-        return named.clone();
-    }
-    if let Some(I32Exit(code)) = error.downcast_ref() {
-        return CallError::Trap(format!("it exited with code {code}"));
-    }
-    match error.downcast_ref::<Trap>() {
-        Some(Trap::StackOverflow) => CallError::Stack,
-        Some(trap) => {
-            let last = output
-                .lines()
-                .rev()
-                .find(|line| !line.trim().is_empty() && !line.starts_with("note:"))
-                .unwrap_or_default();
-            CallError::Trap(format!("{trap}: {}", plain(last)).trim_end_matches(": ").to_owned())
-        }
-        None => CallError::Resources(plain(&error.root_cause().to_string()).into_owned()),
-    }
-}
-
-enum Ended {
-    /// There is no instance, or it is not of the contract.
-    Start(wasmtime::Error),
-    Engine(wasmtime::Error),
-    Named(CallError),
-}
-
-impl From<CallError> for Ended {
-    fn from(error: CallError) -> Self {
-        Self::Named(error)
-    }
-}

@@ -7,12 +7,14 @@
 //! - [`sandbox`]: the engine and what it is told · [`compile`]: a process that compiles · [`cache`]: compiled code on disk
 //! - [`loaded`]: an adapter that can be called · [`registry`]: all of them, and hot swap · [`watch`]: on a changed file
 //! - [`event`]: what is told of a load · [`revoked`]: components that may not speak any more
+//! - [`attempt`]: what is asked of a call, and what came of it · [`instance`]: one guest from its start to its end
 //! - [`call`]: one payment through its form · [`contract`]: the WIT types, and what they are here · [`guest`]: what an adapter finds
 //!   around it · [`mock`]: a rail without a network
 //! - [`egress`]: what leaves and what comes back · [`vault`]: secrets · [`tokens`]: access tokens · [`pace`]: how often a rail is sent
 //!   to and asked
 
 pub mod artifact;
+mod attempt;
 mod cache;
 mod call;
 pub mod compile;
@@ -23,6 +25,7 @@ mod error;
 mod event;
 mod file;
 mod guest;
+mod instance;
 mod limits;
 mod loaded;
 mod mock;
@@ -35,7 +38,8 @@ mod tokens;
 mod vault;
 mod watch;
 
-pub use call::{Attempt, Captures, Description, Heard, Keeper, Need, Recorded, RecordedReply, Task};
+pub use attempt::{Attempt, Captures, Heard, Keeper, Recorded, RecordedReply, Task};
+pub use call::{Description, Need};
 pub use compile::CompileLimits;
 pub use egress::{Denied, Exchange, Left, Rule, Script, Scripted, Witness};
 pub use error::{CallError, LoadError};
