@@ -273,11 +273,14 @@ create table symphony.payment_outbox_late_answers (
   latency_ms     int,
   adapter_digest bytea check (octet_length(adapter_digest) = 32),
   recorded_at    timestamptz not null,
+  of_key         boolean not null default false,
   primary key (outbox_id, lease_token)
 );
 
 comment on table symphony.payment_outbox_late_answers is
-  'What a holder heard after it lost its lease. Refused as a transition, kept as evidence: the next attempt starts from it.';
+  'What a holder heard after it lost its lease, or a rail said unasked and signed. Refused as a transition, kept as evidence: the next attempt starts from it.';
+comment on column symphony.payment_outbox_late_answers.of_key is
+  'It speaks of all that was sent under the key, as the answer to a question does: a signed callback. Otherwise of the attempt of its lease alone. A callback has no lease; in the place of the token stand the first bytes of its digest.';
 
 create table symphony.payment_outbox_resolutions (
   outbox_id   uuid not null,

@@ -20,7 +20,7 @@ create function symphony.known_past(p_outbox_id uuid) returns jsonb
         select jsonb_agg(jsonb_build_object(
                  'lease_token', l.lease_token, 'state', l.state, 'money_moved', l.money_moved,
                  'rail_reference', l.rail_reference, 'rail_code', l.rail_code, 'error_code', l.error_code,
-                 'recorded_at', l.recorded_at)
+                 'recorded_at', l.recorded_at, 'of_key', l.of_key)
                order by l.recorded_at)
           from symphony.payment_outbox_late_answers l
          where l.outbox_id = p_outbox_id), '[]'),

@@ -266,6 +266,46 @@ $$;
 comment on function symphony.hint_payment(text, uuid) is
   'A rail let us know that it has news of a payment: the question that is scheduled about it falls due now. It changes nothing else, and nothing of a payment that is leased, settled or unsent. Half of the attempts are out of its reach, so that no number of hints uses them up.';
 
+create function symphony.called_payment(p_rail_type text, p_outbox_id uuid)
+  returns table (instruction_id text, participant_id text, sequence_id bigint, payload jsonb, state text, money_moved text)
+  language sql stable security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+    select p.instruction_id, p.participant_id, p.sequence_id, p.payload, 'PENDING', 'unknown'
+      from symphony.payment_outbox_pending p
+     where p.outbox_id = p_outbox_id and p.rail_type = p_rail_type
+    union all
+    select a.instruction_id, a.participant_id, a.sequence_id, a.payload, a.state::text, a.money_moved
+      from symphony.payment_outbox_attempts a
+     where a.outbox_id = p_outbox_id and a.rail_type = p_rail_type and a.state in ('DISPATCHED', 'FAILED')
+       and a.payload is not null
+  $$;
+
+comment on function symphony.called_payment(text, uuid) is
+  'A payment that a rail speaks of unasked, with what is known of it.';
+
+create function symphony.payments_of_key(p_rail_type text, p_prefix text) returns setof uuid
+  language sql stable security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+    select w.outbox_id
+      from (select p.outbox_id
+              from symphony.payment_outbox_pending p
+             where p.rail_type = p_rail_type and p.unsettled
+            union
+            -- A rail may speak before its reply was written down.
+            select i.id
+              from symphony.payment_outbox_claims c
+             cross join lateral unnest(c.outbox_ids) as i(id)
+             where c.rail_type = p_rail_type) w
+     where length(p_prefix) >= 12
+       and left(encode(sha256(convert_to(w.outbox_id::text, 'UTF8')), 'hex'), length(p_prefix)) = p_prefix
+     limit 10
+  $$;
+
+comment on function symphony.payments_of_key(text, text) is
+  'Payments of a rail that are on their way or wait for an answer and whose key begins with these hexadecimal digits: for a rail that names a payment by its key alone. All that wait are looked at, about a millisecond for a thousand of them.';
+
 create function symphony.next_due_at(p_rails text[] default null) returns timestamptz
   language plpgsql stable security definer
   set search_path = pg_catalog, symphony, pg_temp

@@ -286,7 +286,7 @@ comment on function symphony.lock_payment(uuid) is
 create function symphony.record_late_answer(
   p_outbox_id uuid, p_lease_token uuid, p_worker_id text, p_state text, p_rail_reference text, p_rail_code text,
   p_error_code text, p_error_message text, p_latency_ms int, p_money_moved text default 'unknown',
-  p_adapter_digest bytea default null)
+  p_adapter_digest bytea default null, p_of_key boolean default false)
   returns boolean
   language plpgsql security definer
   set search_path = pg_catalog, symphony, pg_temp
@@ -307,9 +307,10 @@ begin
   end if;
   insert into symphony.payment_outbox_late_answers
          (outbox_id, lease_token, worker_id, state, money_moved, rail_reference, rail_code, error_code, error_message,
-          latency_ms, adapter_digest, recorded_at)
+          latency_ms, adapter_digest, of_key, recorded_at)
   values (p_outbox_id, p_lease_token, p_worker_id, p_state, p_money_moved, left(p_rail_reference, 256),
           left(p_rail_code, 256), left(p_error_code, 256), left(p_error_message, 2000), p_latency_ms, p_adapter_digest,
+          p_of_key,
           -- After every finding that did not know of it, wherever the clock went since.
           greatest(symphony.clock(), (select max(r.resolved_at) + interval '1 microsecond'
                                         from symphony.payment_outbox_resolutions r
@@ -319,7 +320,7 @@ begin
 end
 $$;
 
-comment on function symphony.record_late_answer(uuid, uuid, text, text, text, text, text, text, int, text, bytea) is
-  'Keeps what a fenced-out holder heard; true the first time, false when this token has spoken already. Changes no state.';
+comment on function symphony.record_late_answer(uuid, uuid, text, text, text, text, text, text, int, text, bytea, boolean) is
+  'Keeps what a fenced-out holder heard, or (p_of_key) what the rail said unasked and signed; true the first time, false when this token has spoken already. Changes no state.';
 
 reset role;

@@ -15,8 +15,9 @@ pub fn rail_file(name: &str) -> Option<&'static str> {
 }
 
 /// What those files refer to, by path: secrets of simulators, worth nothing elsewhere.
-pub const SIMULATED: [(&str, &str); 9] = [
+pub const SIMULATED: [(&str, &str); 10] = [
     ("simulated/airtel.pub.pem", include_str!("../../config/rails/simulated/airtel.pub.pem")),
+    ("simulated/airtel_2048.pub.pem", include_str!("../../config/rails/simulated/airtel_2048.pub.pem")),
     ("simulated/airtel_client_id", include_str!("../../config/rails/simulated/airtel_client_id")),
     ("simulated/airtel_client_secret", include_str!("../../config/rails/simulated/airtel_client_secret")),
     ("simulated/airtel_pin", include_str!("../../config/rails/simulated/airtel_pin")),

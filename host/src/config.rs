@@ -172,11 +172,13 @@ pub(crate) struct Relayer {
     poll_ms: u32,
     /// What is in flight may take this long after SIGTERM.
     drain_seconds: u32,
+    /// A folder where every exchange is kept without secrets, a file per rail: for tests, not for production.
+    pub record_to: Option<PathBuf>,
 }
 
 impl Default for Relayer {
     fn default() -> Self {
-        Self { listen: None, connections: 8, poll_ms: 1000, drain_seconds: 40 }
+        Self { listen: None, connections: 8, poll_ms: 1000, drain_seconds: 40, record_to: None }
     }
 }
 
@@ -260,6 +262,9 @@ impl Config {
         let parsed: File = if asked_for || file.exists() { parse(file)? } else { File::default() };
         let mut wrong = parsed.retention.problems();
         wrong.extend(parsed.relayer.problems());
+        if parsed.production && parsed.relayer.record_to.is_some() {
+            wrong.push("relayer.record_to is given, expected none: production is true".to_owned());
+        }
         let database = match parsed.database.build(parsed.production) {
             Ok(None) => Configured::Nothing,
             Ok(Some(database)) => Configured::So(Box::new(database)),
@@ -295,15 +300,7 @@ impl Config {
 
     /// What the database has to know of the rails.
     pub(crate) fn rail_facts(&self) -> Vec<RailFacts> {
-        let facts = |(name, definition): (&String, &Definition)| RailFacts {
-            rail_type: name.clone(),
-            deduplicates: definition.file.idempotent,
-            hand_over_marks: definition.file.hand_over_marks,
-            sla_seconds: definition.file.sla_seconds,
-            rate: definition.rate().map(|rate| (rate.per_second, rate.burst)),
-            key_forms: definition.key_forms(),
-        };
-        self.rails.iter().map(facts).collect()
+        self.rails.iter().map(|(name, definition)| rail_facts(name, definition)).collect()
     }
 
     pub(crate) fn database(&self) -> Result<Database, Error> {
@@ -313,6 +310,18 @@ impl Config {
             Configured::Nothing => Err(Error::NoDatabase { file: file() }),
             Configured::Wrongly => Err(Error::WrongDatabase { file: file() }),
         }
+    }
+}
+
+/// What the database has to know of a rail.
+pub(crate) fn rail_facts(name: &str, definition: &Definition) -> RailFacts {
+    RailFacts {
+        rail_type: name.to_owned(),
+        deduplicates: definition.file.idempotent,
+        hand_over_marks: definition.file.hand_over_marks,
+        sla_seconds: definition.file.sla_seconds,
+        rate: definition.rate().map(|rate| (rate.per_second, rate.burst)),
+        key_forms: definition.key_forms(),
     }
 }
 

@@ -2,6 +2,10 @@
 //! environment, and only in a debug build with the feature `faults`, which the test harness asks for. In any other build
 //! there is nothing here to arm.
 
+use std::sync::Arc;
+
+use form::{Form, Meaning, Reading, Side, Veto};
+
 use crate::outbox::complete::Outcome;
 use crate::outcome::{Class, Decision, ErrorCode};
 
@@ -79,6 +83,10 @@ pub enum Guard {
     OutcomeIsWritten,
     /// A place is free when its outcome is durable, whatever the database's reason not to take it.
     PlaceWaitsForItsOutcome,
+    /// A reply counts only where it is about this payment.
+    RepliesAreBound,
+    /// An adapter's reading can make the host ask again, and nothing else.
+    AdapterOnlyBrakes,
     /// A rail that refuses everybody is left alone.
     RefusalsTrip,
     /// A rail that starts or is resumed is tried with one payment. Tests that look at many at a time leave it out.
@@ -122,6 +130,24 @@ pub(crate) fn judged(decision: Decision) -> Decision {
             Decision { class: Class::Terminal, error_code: Some(ErrorCode::RailDeclined), ..decision }
         }
         _ => decision,
+    }
+}
+
+/// What a host without this guard would take an adapter's word for.
+pub(crate) fn braked(reading: Reading) -> Reading {
+    let meaning = match (reading.veto, reading.side()) {
+        (Some(Veto::Opposite), Side::Paid) if is_left_out(Guard::AdapterOnlyBrakes) => Meaning::Terminal,
+        (Some(Veto::Opposite), Side::NotPaid) if is_left_out(Guard::AdapterOnlyBrakes) => Meaning::Success,
+        _ => return reading,
+    };
+    Reading { meaning: Some(meaning), veto: None, ..reading }
+}
+
+/// The form by which a host without this guard would read.
+pub(crate) fn bound(form: Arc<Form>) -> Arc<Form> {
+    match is_left_out(Guard::RepliesAreBound) {
+        true => Arc::new(form.unbound()),
+        false => form,
     }
 }
 

@@ -1,19 +1,26 @@
-"""Plays the agency and the gateway on loopback: simulator.py [--lose N] [--mislead N]
+"""Plays the agency, the gateway and the switch on loopback: simulator.py [--lose N] [--mislead N] [--tell ADDRESS]
 
 Prints the port, then serves. It reads with parsers that the host does not use, checks every signature, and keeps the one ledger that
-cannot lie: GET /ledger tells what was paid, to whom, and how often. The first N replies to requests that paid are lost on the way; the first N recipients are made with another number.
+cannot lie: GET /ledger tells what was paid, to whom, and how often. The first N replies to requests that paid are lost on the way; the first N recipients are made with another number. The switch
+tells ADDRESS what became of a payment: first in forged words, then in its own.
 """
 
+import base64
 import hashlib
 import hmac
 import json
+import re
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock
+from threading import Lock, Thread
+from urllib.error import URLError
 from urllib.parse import parse_qs, urlsplit
+from urllib.request import Request, urlopen
 
 BODY_KEY = b"habits-body-key"
 ADDRESS_KEY = b"habits-address-key"
+REQUEST_KEY, ANSWER_KEY, TOLD_KEY = b"habits-request-key", b"habits-answer-key", b"habits-told-key"
+CHALLENGE = "2f8a-once"
 CLIENT = {"grant_type": ["client_credentials"], "client_id": ["habits-client"], "client_secret": ["habits-secret"]}
 TOKEN = "habits-token"
 NOBODY = "0960000000"
@@ -26,11 +33,30 @@ def count(option):
     return int(sys.argv[sys.argv.index(option) + 1]) if option in sys.argv else 0
 
 
+told_at = sys.argv[sys.argv.index("--tell") + 1] if "--tell" in sys.argv else None
 left_to_lose, left_to_mislead = count("--lose"), count("--mislead")
 
 
 def signed(key, text):
     return hmac.new(key, text, hashlib.sha256).hexdigest()
+
+
+def tell(news):
+    """Three forged callbacks, then the true one, twice."""
+    body = json.dumps(news).encode()
+    lie = json.dumps({**news, "state": "FAILED", "error": "NO_SUCH_PAYEE"}).encode()
+    other = json.dumps({**news, "reference": "11e594f4-8195-4c10-a301-5d0bf0447a22"}).encode()
+    for said, by in [
+        (lie, "sha256=" + signed(TOLD_KEY, body)),
+        (lie, "sha256=" + signed(ANSWER_KEY, lie)),
+        (other, "sha256=" + signed(TOLD_KEY, other)),
+        (body, "sha256=" + signed(TOLD_KEY, body)),
+        (body, "sha256=" + signed(TOLD_KEY, body)),
+    ]:
+        try:
+            urlopen(Request(told_at, said, {"X-Signature": by, "Content-Type": "application/json"}), timeout=20).read()
+        except (URLError, OSError):
+            pass  # a forged one is not found
 
 
 class Rail(BaseHTTPRequestHandler):
@@ -95,6 +121,37 @@ class Rail(BaseHTTPRequestHandler):
             if not self.pay(key, entry):
                 return None
         return self.say(202, known)
+
+    def do_PUT(self):
+        """The switch. A signature by RFC 9421 over method, address and digest, then a challenge, then the transfer."""
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        digest = "sha-256=:" + base64.b64encode(hashlib.sha256(body).digest()).decode() + ":"
+        parameters = self.headers["Signature-Input"].removeprefix("sig1=")
+        target = f"http://127.0.0.1:{server.server_port}{self.path}"
+        base = f'"@method": PUT\n"@target-uri": {target}\n"content-digest": {digest}\n"@signature-params": {parameters}'
+        mac = base64.b64encode(hmac.new(REQUEST_KEY, base.encode(), hashlib.sha256).digest()).decode()
+        covers = re.fullmatch(
+            r'\("@method" "@target-uri" "content-digest"\);created=\d+;expires=\d+;keyid="us"', parameters
+        )
+        if not covers or self.headers["Content-Digest"] != digest or self.headers["Signature"] != f"sig1=:{mac}:":
+            return self.say(400, {"error": "BAD_SIGNATURE"})
+        if self.headers["X-Answer"] != signed(ANSWER_KEY, CHALLENGE.encode()):
+            self.send_response(403)
+            self.send_header("X-Challenge", CHALLENGE)
+            self.send_header("Content-Length", "0")
+            return self.end_headers()
+        asked, key = json.loads(body), self.path.removeprefix("/switch/")
+        whole, decimals = asked["amount"].split(".")
+        is_new = key not in paid
+        news = {"reference": key, "id": f"s-{len(paid)}", "state": "DONE", "amount": asked["amount"], "to": asked["to"]}
+        if asked["to"] == "NOBODY":
+            news = {**news, "state": "FAILED", "error": "NO_SUCH_PAYEE"}
+        elif not self.pay(key, {"amount": int(whole) * 100 + int(decimals), "payee": asked["to"]}):
+            Thread(target=tell, args=[news]).start()
+            return None
+        if is_new and told_at:
+            Thread(target=tell, args=[news]).start()
+        return self.say(202, "")
 
     def do_GET(self):
         address = urlsplit(self.path)

@@ -11,7 +11,7 @@ use railhost::observe::Metrics;
 use railhost::outbox::enqueue::{Ingest, NewPayment};
 use railhost::outbox::operate::{Operator, RailFacts, Reason};
 use railhost::outbox::{Database, Error};
-use railhost::rail::{self, Rails, Rules, Sandbox};
+use railhost::rail::{self, Rails, Reloaded, Rules, Sandbox};
 use railhost::relayer::{self, Options};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -81,6 +81,8 @@ pub struct Host {
     stop: watch::Sender<bool>,
     running: JoinHandle<Result<usize, Error>>,
     pub metrics: Arc<Metrics>,
+    sandbox: Arc<Sandbox>,
+    rails: Arc<Rails>,
 }
 
 impl Host {
@@ -112,12 +114,20 @@ impl Host {
         let rails = Arc::new(rails);
         let (stop, stopped) = watch::channel(false);
         let metrics = Arc::new(Metrics::new().expect("metrics"));
-        let counted = metrics.clone();
+        let (counted, engine, served) = (metrics.clone(), sandbox.clone(), rails.clone());
         let running =
             tokio::spawn(
-                async move { relayer::run(&database, sandbox, rails, counted, options, stopped).await },
+                async move { relayer::run(&database, engine, served, counted, options, stopped).await },
             );
-        Self { _folder: None, stop, running, metrics }
+        Self { _folder: None, stop, running, metrics, sandbox, rails }
+    }
+
+    /// Looks at its rails' files again; all of them are sound.
+    pub async fn reload(&self) {
+        let looked = self.rails.reload(&self.sandbox).await.expect("a folder");
+        let refused: Vec<_> =
+            looked.iter().filter(|(_, done)| matches!(done, Reloaded::Refused(_))).collect();
+        assert!(refused.is_empty(), "{refused:?}");
     }
 
     pub async fn drain(self) {

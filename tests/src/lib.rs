@@ -3,6 +3,7 @@
 //! A test asks for a [`Db`] through [`on_each_postgres!`], which runs it on PostgreSQL 15 and on 18. A server that cannot
 //! be had is a failure, never a skip. Adapters are tried in a [`yard::Yard`].
 
+pub mod canary;
 mod db;
 mod docker;
 pub mod evidence;

@@ -61,7 +61,7 @@ pub struct Play {
     pub db: Db,
     pub simulator: Simulator,
     rail: Name,
-    host: Host,
+    pub host: Host,
     /// How far the outbox's clock is ahead.
     ahead_seconds: AtomicI64,
     /// Where callbacks are taken, if they are.
@@ -125,8 +125,34 @@ impl Play {
 
     /// With a simulator of its own kind and changes to the rail's file.
     pub async fn with(options: Options, change: impl FnOnce(&mut Table)) -> Self {
+        let file = rails_folder().join(format!("{}.toml", options.rail));
+        Self::of_file(&file, options, change).await
+    }
+
+    /// With another file than the project's own.
+    pub async fn of_file(path: &Path, options: Options, change: impl FnOnce(&mut Table)) -> Self {
+        Self::started(path, options, |_| {}, change).await
+    }
+
+    /// With something done to the simulator before the host begins.
+    pub async fn before(
+        options: Options,
+        first: impl FnOnce(&Simulator),
+        change: impl FnOnce(&mut Table),
+    ) -> Self {
+        let file = rails_folder().join(format!("{}.toml", options.rail));
+        Self::started(&file, options, first, change).await
+    }
+
+    async fn started(
+        path: &Path,
+        options: Options,
+        first: impl FnOnce(&Simulator),
+        change: impl FnOnce(&mut Table),
+    ) -> Self {
         let rail = options.rail;
         let simulator = Simulator::start(options).await.expect("a simulator");
+        first(&simulator);
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir(folder.path().join("simulated")).expect("a folder");
         for secret in fs::read_dir(rails_folder().join("simulated")).expect("secrets") {
@@ -135,7 +161,7 @@ impl Play {
                 .expect("copied");
         }
         let file = folder.path().join(format!("{rail}.toml"));
-        fs::write(&file, rail_file(rail, &simulator.base(), change)).expect("written");
+        fs::write(&file, rail_file_at(path, &simulator.base(), change)).expect("written");
 
         let db = Db::fresh(Pg::V18).await;
         let sandbox = Arc::new(
@@ -146,17 +172,27 @@ impl Play {
         Self { db, simulator, rail, host, ahead_seconds: AtomicI64::new(0), callbacks: None, _folder: folder }
     }
 
+    /// Changes the rail's file, and has the host take it up.
+    pub async fn change(&self, change: impl FnOnce(&mut Table)) {
+        let path = self._folder.path().join(format!("{}.toml", self.rail));
+        let mut file: Table = fs::read_to_string(&path).expect("a file").parse().expect("TOML");
+        change(&mut file);
+        fs::write(&path, file.to_string()).expect("written");
+        self.host.reload().await;
+    }
+
     /// Takes callbacks on a listener, as `serve` does.
     #[must_use]
     pub async fn taking_callbacks(mut self, listener: TcpListener) -> Self {
         let sandbox = Sandbox::new(&scratch().join("compiled"), railhost_path(), rail::Options::default());
+        let sandbox = Arc::new(sandbox.expect("a sandbox"));
         let (events, _) = mpsc::unbounded_channel();
-        let rails =
-            Rails::load(&sandbox.expect("a sandbox"), self._folder.path(), Rules::default(), events).await;
+        let rails = Rails::load(&sandbox, self._folder.path(), Rules::default(), events).await;
         let rails = rails.expect("they load");
         let (database, metrics) = (self.db.database(), Arc::new(Metrics::new().expect("metrics")));
-        self.callbacks =
-            Some(tokio::spawn(async move { callbacks::serve(listener, &database, &rails, metrics).await }));
+        self.callbacks = Some(tokio::spawn(async move {
+            callbacks::serve(listener, &database, sandbox, &rails, metrics).await
+        }));
         self
     }
 
@@ -267,7 +303,12 @@ pub async fn play_with(rail: Name, plans: &[String], change: impl FnOnce(&mut Ta
 /// The project's own file of a rail, with a simulator in the place of its default one, quick pauses, patient deadlines and no rate
 /// to speak of.
 pub fn rail_file(rail: Name, base: &str, change: impl FnOnce(&mut Table)) -> String {
-    let text = fs::read_to_string(rails_folder().join(format!("{rail}.toml"))).expect("a rail's file");
+    rail_file_at(&rails_folder().join(format!("{rail}.toml")), base, change)
+}
+
+/// The same of another file.
+pub fn rail_file_at(path: &Path, base: &str, change: impl FnOnce(&mut Table)) -> String {
+    let text = fs::read_to_string(path).expect("a rail's file");
     let mut file: Table = text.parse().expect("TOML");
     file.insert("base".to_owned(), base.into());
     file.extend(QUICK.parse::<Table>().expect("TOML"));

@@ -8,8 +8,10 @@ use harness::Role;
 use harness::sql::run;
 use harness::world::wire::Mode;
 use harness::world::{Audit, Plan, Wanted, World};
+use harness::yard::guest;
 use rail_simulators::Name;
 use railhost::faults::{Guard, LEFT_OUT};
+use railhost::rail::artifact::Digest;
 use sqlx::AssertSqlSafe;
 use toml::Table;
 
@@ -99,6 +101,47 @@ async fn a_failed_question_taken_for_permission_to_send_again_is_caught() {
     assert!(failed_questions(None).await.is_clean());
     let audit = failed_questions(Some(Guard::FailedQuestionPermitsNothing)).await;
     assert!(audit.doubled > 0, "{audit:#?}");
+}
+
+/// A rail whose first answer to a question is about somebody else's payment, which was refused.
+async fn strangers_replies(left_out: Option<Guard>) -> Audit {
+    let script = "otherwise: ask stranger PAYEE_NOT_FOUND, accept";
+    let mut scenario = Scenario::build(1, Wanted::new(Name::Mtn, script), left_out).await;
+    scenario.start();
+    scenario.owe(10).await;
+    scenario.end().await.0
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reply_about_somebody_else_that_counts_is_caught() {
+    let audit = strangers_replies(None).await;
+    assert!(audit.is_clean() && audit.dispatched == 10, "{audit:#?}");
+    let audit = strangers_replies(Some(Guard::RepliesAreBound)).await;
+    assert_eq!(audit.disagreed, 10, "{audit:#?}");
+}
+
+/// A rail that pays, and an adapter that reads every reply as a refusal.
+async fn an_adapter_that_lies(left_out: Option<Guard>) -> Audit {
+    let mut scenario =
+        Scenario::build(1, Wanted::new(Name::Mtn, "otherwise: ask slow 1, accept"), left_out).await;
+    let liar = guest("says_refused");
+    scenario.world.change_rail(0, |file| {
+        let path = std::env::temp_dir().join(format!("{}.wasm", Digest::of(&liar)));
+        std::fs::write(&path, &liar).expect("written");
+        file.insert("component".to_owned(), path.display().to_string().into());
+        file.insert("sha256".to_owned(), Digest::of(&liar).to_string().into());
+    });
+    scenario.start();
+    scenario.owe(10).await;
+    scenario.end().await.0
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_adapter_that_votes_instead_of_braking_is_caught() {
+    let audit = an_adapter_that_lies(None).await;
+    assert!(audit.is_clean() && audit.unresolved == 10, "{audit:#?}");
+    let audit = an_adapter_that_lies(Some(Guard::AdapterOnlyBrakes)).await;
+    assert_eq!(audit.disagreed, 10, "{audit:#?}");
 }
 
 /// A rail that cannot be asked; the database is away just when its answers have to be written.

@@ -11,7 +11,7 @@ use railhost::conformance::{self, Case, Report, Verdict};
 use railhost::payment::is_unsafe;
 use railhost::rail::artifact::Digest;
 use railhost::rail::definition::Definition;
-use railhost::rail::{Options, Sandbox};
+use railhost::rail::{Options, Rules, Sandbox};
 use serde_json::Value;
 
 const PAYMENT: &str =
@@ -342,4 +342,77 @@ async fn a_component_is_revoked_by_its_digest_with_who_and_why() {
         .await
         .expect("the list");
     assert_eq!(revoked, [digest.as_bytes().to_vec()]);
+}
+
+/// What brings the tools that a language needs, and how it says that it cannot.
+fn needs(program: &str) {
+    if Command::new(program).arg("--version").output().is_err() {
+        println!("NOT RUN: plugin_kit: {program} is not on this machine");
+        panic!("NOT RUN: plugin_kit: {program} is not on this machine");
+    }
+}
+
+/// From nothing to a payment, as an integrator would do it.
+fn runs_in(language: &str) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |at: &Path, arguments: &[&str]| {
+        let done = railhost().current_dir(at).args(arguments).output().expect("it runs");
+        let said =
+            format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+        (done.status.code(), said)
+    };
+    let (code, said) = run(folder.path(), &["plugin", "new", "my-rail", "--lang", language]);
+    assert_eq!(code, Some(0), "{said}");
+    let own = folder.path().join("my-rail");
+    let (code, said) = run(&own, &["plugin", "run", "--script", "otherwise: pay close-after"]);
+    assert_eq!(code, Some(0), "{said}");
+    for line in [
+        "pay < no whole reply",
+        "the host reads success (status PAID)",
+        "DISPATCHED, money moved: yes",
+        "the simulator paid 1 time(s)",
+    ] {
+        assert!(said.lines().any(|told| told == line), "{line}: {said}");
+    }
+    let test = ["plugin", "test", "my_rail.wasm", "--rail", "rail.toml", "--exchanges", "exchanges"];
+    let (code, said) = run(&own, &test);
+    assert!(code == Some(0) && said.contains("9 passed, 0 failed, 0 not tested"), "{said}");
+}
+
+#[test]
+fn an_adapter_in_python_goes_from_nothing_to_a_payment() {
+    needs("python3");
+    runs_in("python");
+}
+
+#[test]
+fn an_adapter_in_javascript_goes_from_nothing_to_a_payment() {
+    needs("npm");
+    runs_in("js");
+}
+
+#[tokio::test]
+async fn a_pair_that_judges_a_recorded_exchange_otherwise_is_not_loaded() {
+    let yard = Yard::new().await;
+    write_exchanges(&yard.path("exchanges"));
+    let rules = Rules { examine: Some(conformance::examine), ..Rules::default() };
+    let place = format!("exchanges = {:?}\n", yard.path("exchanges"));
+    yard.put_rail("honest", &guest("pays_and_tells"), |text| format!("{place}{text}"));
+    yard.load_rails(rules).await.expect("it judges them as they were");
+    let other = |text: String| {
+        let changed =
+            text.replace(r#"code = "refused", class = "terminal""#, r#"code = "refused", class = "pending""#);
+        assert_ne!(text, changed);
+        format!("{place}{changed}")
+    };
+    yard.put_rail("honest", &guest("pays_and_tells"), other);
+    let refused = yard.load_rails(rules).await.expect_err("a refusal would be waited for").to_string();
+    assert!(
+        refused
+            .contains("judges a recorded exchange otherwise than was approved: asked_refused: found Pending"),
+        "{refused}"
+    );
+    yard.put_rail("honest", &guest("reads_opposite"), |text| format!("{place}{text}"));
+    let refused = yard.load_rails(rules).await.expect_err("it brakes every verdict").to_string();
+    assert!(refused.contains("judges a recorded exchange otherwise"), "{refused}");
 }

@@ -257,6 +257,15 @@ impl CodeTable {
     /// One class of all facts. Caution wins: what is unknown stays so, what is pending is not yet decided, and what contradicts
     /// itself is unknown.
     pub fn judge(&self, operation: Operation, http: u16, facts: &[Code]) -> Judged {
+        self.judge_with(operation, http, facts, true)
+    }
+
+    /// The same of a step before the payment, whose yes is none to the payment and needs none of its facts.
+    pub fn judge_prepared(&self, http: u16, facts: &[Code]) -> Judged {
+        self.judge_with(Operation::Disburse, http, facts, false)
+    }
+
+    fn judge_with(&self, operation: Operation, http: u16, facts: &[Code], of_payment: bool) -> Judged {
         if facts.is_empty() {
             let code = Code::new(HTTP, http.to_string());
             let meaning = self.meaning(operation, Some(http), &code);
@@ -305,7 +314,8 @@ impl CodeTable {
             return open("its facts contradict each other", Some(code));
         }
         let lacks = |needs: &Needs| {
-            needs.of(operation).iter().any(|need| decided.iter().all(|(code, _)| code.field != *need))
+            of_payment
+                && needs.of(operation).iter().any(|need| decided.iter().all(|(code, _)| code.field != *need))
         };
         match meaning.side() {
             Side::Paid if unlisted.is_some() => open("a code beside it is not listed", unlisted),

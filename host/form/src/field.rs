@@ -42,6 +42,8 @@ pub enum Chars {
     Alnum,
     /// Capital letters and digits.
     Upper,
+    /// What banks take in texts: letters, digits, blanks and `/-?:().,'+`.
+    Swift,
     /// Visible characters and blanks.
     Ascii,
     /// Letters and digits of any alphabet.
@@ -156,7 +158,7 @@ impl Field {
             FieldKind::Text => {
                 let chars = file.chars.ok_or_else(|| {
                     format!(
-                        "{key}.chars is missing, expected digits, letters, alnum, upper, ascii, words or text"
+                        "{key}.chars is missing, expected digits, letters, alnum, upper, swift, ascii, words or text"
                     )
                 })?;
                 let (min, max) = (file.min.unwrap_or(1), file.max.unwrap_or(0));
@@ -262,7 +264,7 @@ impl Field {
                     Chars::Upper => "ABC123",
                     Chars::Letters => "Example",
                     Chars::Alnum => "Ex4mple",
-                    Chars::Ascii | Chars::Words | Chars::Text => "Example",
+                    Chars::Swift | Chars::Ascii | Chars::Words | Chars::Text => "Example",
                 };
                 let count = pattern.len().clamp(*min, *max);
                 pattern.chars().cycle().take(count).collect()
@@ -291,6 +293,7 @@ impl Chars {
             Self::Letters => char.is_ascii_alphabetic(),
             Self::Alnum => char.is_ascii_alphanumeric(),
             Self::Upper => char.is_ascii_uppercase() || char.is_ascii_digit(),
+            Self::Swift => char.is_ascii_alphanumeric() || " /-?:().,'+".contains(char),
             Self::Ascii => char == ' ' || char.is_ascii_graphic(),
             Self::Words => char.is_alphanumeric(),
             Self::Text => !is_unsafe(char) && !matches!(char, '\u{fffe}' | '\u{ffff}'),
@@ -303,6 +306,7 @@ impl Chars {
             Self::Letters => "letters (a to z, A to Z)",
             Self::Alnum => "letters and digits (a to z, A to Z, 0 to 9)",
             Self::Upper => "capital letters and digits (A to Z, 0 to 9)",
+            Self::Swift => "letters, digits, blanks and /-?:().,'+ (the character set of SWIFT)",
             Self::Ascii => "visible ASCII characters and blanks",
             Self::Words => "letters and digits of any alphabet",
             Self::Text => "text without control characters",

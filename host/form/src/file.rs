@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::callback::CallbackFile;
 use crate::codes::CodeTable;
 use crate::field::FieldFile;
+use crate::float::FloatFile;
+use crate::hours::HoursFile;
 use crate::reply::ReplyFile;
 
 /// All sections of a rail's file that belong to the form.
@@ -28,11 +31,18 @@ pub struct FormFile {
     pub disburse: OperationFile,
     pub query_status: OperationFile,
     pub codes: CodeTable,
+    /// When it pays; at any time where there are none.
+    pub hours: Option<HoursFile>,
+    /// What is left to pay from, by currency.
+    pub float: BTreeMap<String, FloatFile>,
+    /// What the rail tells unasked and signs.
+    pub callback: Option<CallbackFile>,
     /// Names that the file gives to values which do not stand in it.
     pub secrets: Vec<String>,
     pub keys: Vec<String>,
-    /// And the steps that bring them.
+    /// And the steps that bring them: tokens, and keys that the rail publishes.
     pub tokens: BTreeMap<String, String>,
+    pub fetched: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -99,6 +109,95 @@ pub enum Computed {
     },
     /// The body under a fresh AES key (`.body`), and that key under a public one (`.key`), as Airtel wants its messages signed.
     Envelope { key: String },
+    /// SHA-256 of the body, for a header.
+    Digest { style: DigestStyle },
+    /// The value of the header `signature` by draft-cavage-http-signatures-12.
+    HttpSignature {
+        key: String,
+        key_id: String,
+        /// What is signed, in this order: `(request-target)`, `host`, and headers of the request.
+        headers: Vec<String>,
+        /// As the rail wants it named.
+        #[serde(default = "Computed::hs2019")]
+        algorithm: String,
+    },
+    /// Two values by RFC 9421: `.input` for the header `signature-input`, `.signature` for `signature`.
+    MessageSignature {
+        key: String,
+        key_id: String,
+        /// What is signed, in this order: `@method`, `@target-uri`, `@authority`, `@path`, `@query`, and headers of the request.
+        components: Vec<String>,
+        #[serde(default = "Computed::sig1")]
+        label: String,
+        /// Seconds until it ends, where the rail wants to be told.
+        expires: Option<u32>,
+        tag: Option<String>,
+        /// Named only where it is given.
+        alg: Option<String>,
+    },
+    /// A JWS over the body, detached from it: protected header, nothing, signature.
+    Jws {
+        key: String,
+        /// The protected header, a JSON object that may have slots.
+        header: String,
+        /// False: the body is signed as it is (RFC 7797), and the header says so.
+        #[serde(default = "Computed::yes")]
+        b64: bool,
+    },
+}
+
+impl Computed {
+    fn hs2019() -> String {
+        "hs2019".to_owned()
+    }
+
+    fn sig1() -> String {
+        "sig1".to_owned()
+    }
+
+    fn yes() -> bool {
+        true
+    }
+
+    /// The key that it is made with, if any.
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            Self::Basic { .. } | Self::Digest { .. } => None,
+            Self::Encrypt { key, .. }
+            | Self::Hmac { key, .. }
+            | Self::Sign { key, .. }
+            | Self::Envelope { key }
+            | Self::HttpSignature { key, .. }
+            | Self::MessageSignature { key, .. }
+            | Self::Jws { key, .. } => Some(key),
+        }
+    }
+
+    /// The names of its values, where it has more than one.
+    pub(crate) fn values(&self) -> &'static [&'static str] {
+        match self {
+            Self::Envelope { .. } => &["body", "key"],
+            Self::MessageSignature { .. } => &["input", "signature"],
+            _ => &[],
+        }
+    }
+
+    /// It proves a secret and does not tell it.
+    pub(crate) fn is_proof(&self) -> bool {
+        !matches!(self, Self::Basic { .. } | Self::Encrypt { .. } | Self::Envelope { .. })
+    }
+}
+
+/// How a digest of the body is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DigestStyle {
+    /// `sha-256=:…:`, of RFC 9530.
+    ContentDigest,
+    /// `SHA-256=…`, of RFC 3230, which draft-cavage signs.
+    Digest,
+    /// Hexadecimal digits alone.
+    Hex,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -147,8 +246,17 @@ pub enum StepClass {
     Money,
     /// It changes nothing.
     Read,
-    /// It brings a token; the host alone reads the reply.
+    /// It brings a token or a key; the host alone reads the reply.
     Session,
+    /// It says what is left to pay from; the host alone reads the reply.
+    Balance,
+}
+
+impl StepClass {
+    /// It is made for a payment, and its reply is about one.
+    pub fn is_of_payment(self) -> bool {
+        !matches!(self, Self::Session | Self::Balance)
+    }
 }
 
 /// One request and how its reply is read.
@@ -159,6 +267,8 @@ pub struct StepFile {
     /// Of a step that prepares: made anew for every attempt, also where what it brings is known.
     #[serde(default)]
     pub again: bool,
+    /// A refusal that asks for a signature over something: the request is made once more, with the answer.
+    pub challenge: Option<ChallengeFile>,
     /// `POST {base}/path/{key:uuid}?name={…}`; a mock has none.
     pub request: Option<String>,
     #[serde(default)]
@@ -170,4 +280,14 @@ pub struct StepFile {
     /// By HTTP status: `200`, `4xx` or `any`; the most exact one counts.
     #[serde(default)]
     pub reply: BTreeMap<String, ReplyFile>,
+}
+
+/// Where a rail asks for the answer to a challenge before it looks at a request.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChallengeFile {
+    /// The HTTP status of the refusal.
+    pub status: u16,
+    /// The header of the reply that holds the challenge.
+    pub header: String,
 }

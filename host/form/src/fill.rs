@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, FixedOffset, SecondsFormat, Utc};
 use payment::{Instruction, Violation};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use uuid::Uuid;
@@ -14,8 +14,11 @@ use crate::file::{Computed, Encoding};
 use crate::fit::{narrative, payload};
 use crate::json::Json;
 use crate::load::{Form, payload_text};
+use crate::profile::{
+    MessageParameters, Unsigned, body_digest, cavage_header, cavage_text, jws_detached, jws_input,
+};
 use crate::request::{RequestTemplate, Target, is_header};
-use crate::slot::{Slot, Source, Text};
+use crate::slot::{Slot, Source, Text, TimeForm};
 use crate::step::Step;
 use crate::template::Body;
 
@@ -28,6 +31,8 @@ pub struct Input<'i> {
     /// What the host read in earlier replies about this payment.
     pub captured: &'i BTreeMap<String, String>,
     pub secrets: &'i dyn Secrets,
+    /// What the rail wants an answer to.
+    pub challenge: Option<&'i str>,
     pub now: DateTime<Utc>,
 }
 
@@ -53,6 +58,11 @@ pub trait Secrets {
     fn hmac(&self, key: &str, message: &[u8]) -> Result<Vec<u8>, String>;
 
     fn sign(&self, key: &str, message: &[u8]) -> Result<Vec<u8>, String>;
+
+    /// A signature or an HMAC, whichever the key is for.
+    fn prove(&self, key: &str, message: &[u8]) -> Result<Vec<u8>, String> {
+        self.sign(key, message).or_else(|_| self.hmac(key, message))
+    }
 
     /// A body under a fresh AES key, and that key under a public one, both in base64.
     fn envelope(&self, key: &str, body: &[u8]) -> Result<(String, String), String>;
@@ -125,11 +135,19 @@ impl Form {
         if template.has_variables() {
             self.check_variables(input.values)?;
         }
-        let filling = Filling { form: self, input, body: None, envelope: OnceCell::new() };
+        let filling = Filling { form: self, input, body: None, unsigned: None, envelope: OnceCell::new() };
         let body = filling.body(&template.body)?;
         let filling = Filling { body: Some(&body), ..filling };
         let path = filling.address(template)?;
-        let headers = filling.headers(template)?;
+        let is_signature = |text: &Text| {
+            text.slots()
+                .any(|slot| matches!(&slot.source, Source::Computed(name, _) if self.signs_headers(name)))
+        };
+        let mut headers = filling.headers(template, |text| !is_signature(text))?;
+        let unsigned =
+            Unsigned { method: &template.method, target: &template.target, path: &path, headers: &headers };
+        let signatures = Filling { unsigned: Some(unsigned), ..filling }.headers(template, is_signature)?;
+        headers.extend(signatures);
         Ok(Request {
             step: step.name.clone(),
             method: template.method.clone(),
@@ -147,6 +165,8 @@ struct Filling<'f> {
     input: &'f Input<'f>,
     /// Once it is written.
     body: Option<&'f [u8]>,
+    /// All but the signatures over it, once that is written.
+    unsigned: Option<Unsigned<'f>>,
     envelope: OnceCell<(String, String)>,
 }
 
@@ -195,9 +215,13 @@ impl Filling<'_> {
         Ok(path)
     }
 
-    fn headers(&self, template: &RequestTemplate) -> Result<Vec<(String, String)>, Refusal> {
+    fn headers(
+        &self,
+        template: &RequestTemplate,
+        of: impl Fn(&Text) -> bool,
+    ) -> Result<Vec<(String, String)>, Refusal> {
         let mut headers = Vec::new();
-        for (name, text) in &template.headers {
+        for (name, text) in template.headers.iter().filter(|(_, text)| of(text)) {
             let Some(filled) = text.fill(&mut |slot: &Slot| self.value(slot), str::to_owned)? else {
                 continue;
             };
@@ -285,7 +309,16 @@ impl Filling<'_> {
                 self.input.values.iter().find(|(given, _)| given == name).map(|(_, value)| value.clone())
             }
             Source::Date => Some(local().format("%Y-%m-%d").to_string()),
-            Source::Time => Some(local().to_rfc3339_opts(SecondsFormat::Secs, false)),
+            Source::Time(TimeForm::Local) => Some(local().to_rfc3339_opts(SecondsFormat::Secs, false)),
+            Source::Time(TimeForm::Http) => {
+                Some(self.input.now.format("%a, %d %b %Y %H:%M:%S GMT").to_string())
+            }
+            Source::Time(TimeForm::Unix) => Some(self.input.now.timestamp().to_string()),
+            Source::AcceptedDate => Some(self.accepted().format("%Y-%m-%d").to_string()),
+            Source::AcceptedTime => Some(self.accepted().to_rfc3339_opts(SecondsFormat::Secs, false)),
+            Source::Challenge => self.input.challenge.map(str::to_owned),
+            // The rail has not asked.
+            Source::Computed(..) if self.input.challenge.is_none() && form.answers_challenge(slot) => None,
             Source::Secret(name) if secrets.is_shown() => Some(format!("[secret {name}]")),
             Source::Token(name) if secrets.is_shown() => Some(format!("[token {name}]")),
             Source::Computed(name, value) if secrets.is_shown() => {
@@ -305,6 +338,15 @@ impl Filling<'_> {
             Source::Body => self.body.map(|body| String::from_utf8_lossy(body).into_owned()),
             Source::Base => None,
         })
+    }
+
+    /// An id of the outbox carries the moment of its acceptance.
+    fn accepted(&self) -> DateTime<FixedOffset> {
+        let carried =
+            self.input.payment.origin.outbox_id.get_timestamp().map(|timestamp| timestamp.to_unix());
+        let accepted = carried
+            .and_then(|(seconds, nanos)| DateTime::from_timestamp(i64::try_from(seconds).ok()?, nanos));
+        accepted.unwrap_or(self.input.now).with_timezone(&self.form.offset)
     }
 
     fn secret(&self, name: &str) -> Result<&str, Refusal> {
@@ -332,8 +374,43 @@ impl Filling<'_> {
             Some(Computed::Sign { key, encoding, .. }) => {
                 Ok(encoded(*encoding, secrets.sign(key, &self.over(name)?).map_err(ours)?))
             }
+            Some(Computed::Digest { style }) => Ok(body_digest(*style, self.written_body().map_err(ours)?)),
+            Some(Computed::HttpSignature { key, key_id, headers, algorithm }) => {
+                let text = cavage_text(&self.unsigned().map_err(ours)?, headers)
+                    .map_err(|lacking| ours(format!("{lacking} is not in the request")))?;
+                let signature = secrets.prove(key, text.as_bytes()).map_err(ours)?;
+                Ok(cavage_header(key_id, algorithm, headers, &signature))
+            }
+            Some(Computed::MessageSignature { key, key_id, components, label, expires, tag, alg }) => {
+                let parameters = MessageParameters {
+                    components,
+                    key_id,
+                    created: self.input.now,
+                    expires: *expires,
+                    tag: tag.as_deref(),
+                    alg: alg.as_deref(),
+                };
+                if value == Some("input") {
+                    return Ok(format!("{label}={}", parameters.written()));
+                }
+                let base = parameters
+                    .base(&self.unsigned().map_err(ours)?)
+                    .map_err(|lacking| ours(format!("{lacking} is not in the request")))?;
+                let signature = secrets.prove(key, base.as_bytes()).map_err(ours)?;
+                Ok(format!("{label}=:{}:", STANDARD.encode(signature)))
+            }
+            Some(Computed::Jws { key, b64, .. }) => {
+                let header = match self.form.protected.get(name) {
+                    Some(template) => template.fill(&mut |slot: &Slot| self.value(slot))?,
+                    None => None,
+                };
+                let header = header.unwrap_or(Json::Object(Vec::new()));
+                let header = serde_json::to_vec(&header).map_err(|error| ours(error.to_string()))?;
+                let (input, protected) = jws_input(&header, self.written_body().map_err(ours)?, *b64);
+                Ok(jws_detached(&protected, &secrets.prove(key, &input).map_err(ours)?))
+            }
             Some(Computed::Envelope { key }) => {
-                let body = self.body.ok_or_else(|| ours("the body is not written yet".to_owned()))?;
+                let body = self.written_body().map_err(ours)?;
                 if self.envelope.get().is_none() {
                     let sealed = secrets.envelope(key, body).map_err(ours)?;
                     self.envelope.get_or_init(|| sealed);
@@ -342,6 +419,14 @@ impl Filling<'_> {
                 Ok(if value == Some("body") { sealed } else { opener })
             }
         }
+    }
+
+    fn written_body(&self) -> Result<&[u8], String> {
+        self.body.ok_or_else(|| "the body is not written yet".to_owned())
+    }
+
+    fn unsigned(&self) -> Result<Unsigned<'_>, String> {
+        self.unsigned.ok_or_else(|| "the headers are not written yet".to_owned())
     }
 
     /// What is signed, byte for byte.

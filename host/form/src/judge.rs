@@ -1,6 +1,6 @@
 //! A reply in, what it says of the payment out: the host's reading, and the adapter's, which can only brake.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use payment::{Instruction, plain};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::codes::{Code, Meaning, Operation, Side};
 use crate::file::StepClass;
 use crate::load::Form;
-use crate::reply::{Read, Reply, Unread};
+use crate::reply::{Read, Reply, ReplyRule, Unread};
 use crate::step::Step;
 
 /// What a reply says of the payment.
@@ -128,7 +128,32 @@ impl Form {
             // Its status may still be a word.
             return self.judged(operation, reply.status, Read::default());
         };
-        match rule.read(self, reply, payment, step.asked_by_key) {
+        let reading = self.read_by(rule, operation, reply, payment, step.asked_by_key);
+        match step.class {
+            StepClass::Prepare => self.prepared(reply.status, reading),
+            _ => reading,
+        }
+    }
+
+    /// A step before the payment is judged by its facts alone.
+    fn prepared(&self, status: u16, reading: Reading) -> Reading {
+        if reading.facts.is_empty() {
+            return reading;
+        }
+        let judged = self.codes.judge_prepared(status, &reading.facts);
+        let why = judged.why.map(str::to_owned);
+        Reading { meaning: judged.meaning, code: judged.code, why, is_final: judged.is_final, ..reading }
+    }
+
+    pub(crate) fn read_by(
+        &self,
+        rule: &ReplyRule,
+        operation: Operation,
+        reply: &Reply<'_>,
+        payment: &Instruction,
+        asked_by_key: bool,
+    ) -> Reading {
+        match rule.read(self, reply, payment, asked_by_key) {
             Ok(read) => self.judged(operation, reply.status, read),
             // A page of a gateway: its status may still be a word.
             Err(Unread::Foreign(why)) => {
@@ -192,6 +217,7 @@ impl Form {
     pub fn with_adapter(
         &self,
         reading: Reading,
+        class: StepClass,
         operation: Operation,
         status: u16,
         facts: Option<&[(String, String)]>,
@@ -204,7 +230,11 @@ impl Form {
             facts.map(|facts| facts.iter().filter(known).cloned().collect());
         let side = facts.as_ref().map(|facts| {
             let codes: Vec<Code> = facts.iter().map(|(name, value)| Code::new(name, value.clone())).collect();
-            self.codes.judge(operation, status, &codes).meaning.map_or(Side::Open, Meaning::side)
+            let judged = match class {
+                StepClass::Prepare => self.codes.judge_prepared(status, &codes),
+                _ => self.codes.judge(operation, status, &codes),
+            };
+            judged.meaning.map_or(Side::Open, Meaning::side)
         });
         let veto = match (reading.side(), side) {
             (ours, Some(theirs)) if ours == theirs => return reading,
@@ -218,14 +248,11 @@ impl Form {
 
     /// Whether a step of the file reads a fact of this name.
     fn reads(&self, name: &str) -> bool {
-        let payments = self.steps.values().filter(|step| step.class != StepClass::Session);
-        payments.flat_map(|step| &step.replies).any(|(_, rule)| rule.names().contains(name))
+        self.rules().any(|rule| rule.names().contains(name))
     }
 
     /// The names of all facts that the file reads.
     pub fn fact_names(&self) -> Vec<String> {
-        let payments = self.steps.values().filter(|step| step.class != StepClass::Session);
-        let names = payments.flat_map(|step| &step.replies).flat_map(|(_, rule)| rule.names());
-        names.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+        self.rules().flat_map(ReplyRule::names).collect::<BTreeSet<_>>().into_iter().collect()
     }
 }

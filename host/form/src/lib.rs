@@ -7,25 +7,33 @@
 //! - [`field`]: which texts may stand in it · [`slot`]: what stands in the place of a value · [`template`]: bodies with slots
 //! - `fit`: whether a payment fits it · [`fill`]: a payment in, a request or a named refusal out
 //! - [`reply`]: a reply in, facts out · `doc`: what stands where in it · [`json`]: a strict reader
+//! - `profile`: signatures over a whole request · [`callback`]: what a rail tells unasked
+//! - [`hours`]: when a rail pays · [`float`]: what is left to pay from
 //! - [`codes`]: what facts mean · [`judge`]: the host's reading, and the adapter's brake
+//! - [`unfill`]: a request in, its step and values out, for whoever plays the rail
 //! - [`show`]: the form as an approver sees it: worked examples, and what changed
 
+pub mod callback;
 pub mod codes;
 mod doc;
 pub mod field;
 pub mod file;
 pub mod fill;
 mod fit;
+pub mod float;
+pub mod hours;
 pub mod json;
 pub mod judge;
 pub mod load;
 mod place;
+mod profile;
 pub mod reply;
 pub mod request;
 pub mod show;
 pub mod slot;
 pub mod step;
 pub mod template;
+pub mod unfill;
 mod way;
 
 pub use codes::{Code, CodeTable, HTTP, Meaning, Operation, Row, Side};

@@ -5,13 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::FixedOffset;
 
+use crate::callback::Callback;
 use crate::codes::{CodeTable, Operation};
 use crate::field::{Field, FieldKind};
-use crate::file::{AmountFile, Computed, DestinationFile, FormFile, StepClass, WayFile, WhenFile};
+use crate::file::{AmountFile, Computed, DestinationFile, FormFile, WayFile, WhenFile};
+use crate::float::FloatFile;
+use crate::hours::Hours;
 use crate::json::Json;
+use crate::reply::ReplyRule;
 use crate::request::RequestTemplate;
-use crate::slot::{Source, Text};
+use crate::slot::{Slot, Source, Text};
 use crate::step::Step;
+use crate::template::JsonTemplate;
 
 /// A rail's form, complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +24,12 @@ pub struct Form {
     pub is_mock: bool,
     pub currencies: Vec<String>,
     pub codes: CodeTable,
+    /// When it pays; at any time where there are none.
+    pub hours: Option<Hours>,
+    /// What is left to pay from, by currency.
+    pub float: BTreeMap<String, FloatFile>,
+    /// What the rail tells unasked and signs.
+    pub callback: Option<Callback>,
     pub(crate) offset: FixedOffset,
     pub(crate) amount: AmountFile,
     pub(crate) destination: DestinationFile,
@@ -31,6 +42,8 @@ pub struct Form {
     pub(crate) computed: BTreeMap<String, Computed>,
     /// What is signed, by the names of computed values.
     pub(crate) over: BTreeMap<String, Text>,
+    /// Protected headers, likewise.
+    pub(crate) protected: BTreeMap<String, JsonTemplate>,
     pub(crate) steps: BTreeMap<String, Step>,
     /// The first that fits a payment is its way; the last one fits all, if it is there.
     pub(crate) ways: Vec<WayFile>,
@@ -62,11 +75,19 @@ impl Form {
             }
             variables.insert(name.clone(), (variable.purpose.clone(), field));
         }
+        let offset = offset(file.utc_offset.as_deref().unwrap_or("+00:00"))?;
         let mut form = Self {
             is_mock: file.is_mock,
             currencies: file.currencies.clone(),
             codes: file.codes.clone(),
-            offset: offset(file.utc_offset.as_deref().unwrap_or("+00:00"))?,
+            hours: file.hours.as_ref().map(|hours| Hours::load(hours, offset)).transpose()?,
+            float: file.float.clone(),
+            callback: file
+                .callback
+                .as_ref()
+                .map(|callback| Callback::load(callback, &file.keys))
+                .transpose()?,
+            offset,
             amount: file.amount.clone(),
             destination: file.destination.clone(),
             parts,
@@ -77,6 +98,7 @@ impl Form {
             tables: file.tables.clone(),
             computed: file.computed.clone(),
             over: BTreeMap::new(),
+            protected: BTreeMap::new(),
             steps: BTreeMap::new(),
             ways: file.disburse.ways.clone(),
             query_status: file.query_status.steps.clone(),
@@ -94,13 +116,7 @@ impl Form {
         form.check_slots(file)?;
         form.check_money()?;
         form.check_key_forms()?;
-        let facts: BTreeSet<String> = form
-            .steps
-            .values()
-            .filter(|step| step.class != StepClass::Session)
-            .flat_map(|step| &step.replies)
-            .flat_map(|(_, rule)| rule.names())
-            .collect();
+        let facts: BTreeSet<String> = form.rules().flat_map(ReplyRule::names).collect();
         match form.codes.problem(&facts) {
             Some(problem) => Err(problem),
             None => Ok(form),
@@ -114,6 +130,25 @@ impl Form {
 
     pub fn steps(&self) -> impl Iterator<Item = &Step> {
         self.steps.values()
+    }
+
+    /// The same without the rule that a reply has to be about the payment. For tests of what that rule is for.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn unbound(&self) -> Self {
+        let mut form = self.clone();
+        for step in form.steps.values_mut() {
+            step.asked_by_key = true;
+            step.replies.iter_mut().for_each(|(_, rule)| rule.unbind());
+        }
+        form
+    }
+
+    /// Everything by which a word on a payment is read.
+    pub(crate) fn rules(&self) -> impl Iterator<Item = &ReplyRule> {
+        let payments = self.steps.values().filter(|step| step.class.is_of_payment());
+        let steps = payments.flat_map(|step| &step.replies).map(|(_, rule)| rule);
+        steps.chain(self.callback.iter().map(|callback| &callback.rule))
     }
 
     /// All requests of an operation, whichever way a payment goes.
@@ -159,6 +194,15 @@ impl Form {
             .collect()
     }
 
+    /// Keys by which a step encrypts or signs.
+    pub fn keys_of(&self, step: &Step) -> BTreeSet<&str> {
+        let used = |slot: &Slot| match &slot.source {
+            Source::Computed(name, _) => self.computed.get(name).and_then(Computed::key),
+            _ => None,
+        };
+        step.slots().into_iter().filter_map(used).collect()
+    }
+
     pub(crate) fn check_values(&self) -> Result<(), String> {
         let three = |code: &String| code.len() == 3 && code.bytes().all(|byte| byte.is_ascii_uppercase());
         if let Some(code) = self.currencies.iter().find(|code| !three(code)) {
@@ -166,6 +210,12 @@ impl Form {
         }
         if !self.is_mock && self.currencies.is_empty() {
             return Err("currencies is empty, expected what this rail pays in, such as [\"ZMW\"]".to_owned());
+        }
+        for (code, float) in &self.float {
+            if !self.currencies.contains(code) {
+                return Err(format!("float has {code:?}, expected one of currencies"));
+            }
+            float.check(code)?;
         }
         let destination = &self.destination;
         let declared = |name: &String| self.parts.contains_key(name);

@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use crate::field::{Field, Writing};
 use crate::file::{Computed, FormFile, StepClass};
 use crate::load::Form;
+use crate::profile::{is_cavage_own, is_derived, is_quotable};
 use crate::request::RequestTemplate;
-use crate::slot::{AmountForm, Piece, Slot, Source, Text};
+use crate::slot::{AmountForm, Piece, Slot, Source, Text, TimeForm};
 use crate::step::Step;
+use crate::template::JsonTemplate;
 
 impl Form {
     pub(crate) fn load_computed(&mut self, file: &FormFile) -> Result<(), String> {
@@ -31,6 +33,35 @@ impl Form {
                     known_secret("secret", secret)?;
                 }
                 Computed::Envelope { key: used } => known_key(used)?,
+                Computed::Digest { .. } => {}
+                Computed::HttpSignature { key: used, key_id, headers, algorithm } => {
+                    known_key(used)?;
+                    quotable(&key("key_id"), key_id)?;
+                    quotable(&key("algorithm"), algorithm)?;
+                    self.signed_headers(name, &key("headers"), headers, is_cavage_own)?;
+                }
+                Computed::MessageSignature { key: used, key_id, components, label, tag, alg, .. } => {
+                    known_key(used)?;
+                    for (at, text) in [("key_id", Some(key_id)), ("tag", tag.as_ref()), ("alg", alg.as_ref())]
+                    {
+                        text.map_or(Ok(()), |text| quotable(&key(at), text))?;
+                    }
+                    if label.is_empty()
+                        || !label.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+                    {
+                        return Err(format!(
+                            "{} is {label:?}, expected lower-case letters and digits",
+                            key("label")
+                        ));
+                    }
+                    self.signed_headers(name, &key("components"), components, is_derived)?;
+                }
+                Computed::Jws { key: used, header, .. } => {
+                    known_key(used)?;
+                    let template =
+                        JsonTemplate::parse(header).map_err(|why| format!("{}: {why}", key("header")))?;
+                    self.protected.insert(name.clone(), template);
+                }
                 Computed::Hmac { key: used, over, .. } | Computed::Sign { key: used, over, .. } => {
                     known_key(used)?;
                     let text = Text::parse(over).map_err(|problem| format!("{}: {problem}", key("over")))?;
@@ -42,6 +73,46 @@ impl Form {
             }
         }
         Ok(())
+    }
+
+    /// What a signature covers is in every request that carries it, and is no signature itself.
+    fn signed_headers(
+        &self,
+        name: &str,
+        key: &str,
+        covered: &[String],
+        is_own: impl Fn(&str) -> bool,
+    ) -> Result<(), String> {
+        if covered.is_empty() || (1..covered.len()).any(|at| covered[..at].contains(&covered[at])) {
+            return Err(format!("{key} is empty or has one twice, expected what is signed"));
+        }
+        let carriers = self.steps.values().filter(|step| {
+            step.slots()
+                .iter()
+                .any(|slot| matches!(&slot.source, Source::Computed(found, _) if found == name))
+        });
+        for request in carriers.filter_map(|step| step.request.as_ref()) {
+            let lacking = covered.iter().filter(|covered| !is_own(covered)).find(|covered| {
+                request.headers.iter().find(|(header, _)| header == *covered).is_none_or(|(_, text)| {
+                    text.slots().any(|slot| {
+                        slot.optional
+                            || matches!(&slot.source, Source::Computed(used, _) if self.signs_headers(used))
+                    })
+                })
+            });
+            if let Some(lacking) = lacking {
+                return Err(format!(
+                    "{key} has {lacking:?}, expected a header that each request with {{computed.{name}}} has, and no signature"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// It is made of the other headers.
+    pub(crate) fn signs_headers(&self, name: &str) -> bool {
+        let computed = self.computed.get(name);
+        matches!(computed, Some(Computed::HttpSignature { .. } | Computed::MessageSignature { .. }))
     }
 
     /// Two payments must not be signed by one text: values are kept apart by constants that they cannot hold.
@@ -67,7 +138,11 @@ impl Form {
             Source::Key(_) => char.is_ascii_alphanumeric() || char == '-',
             Source::Amount { .. } => char.is_ascii_digit() || char == '.',
             Source::Currency => char.is_ascii_uppercase(),
-            Source::Date | Source::Time => char.is_ascii_digit() || "-+:TZ".contains(char),
+            Source::Date | Source::Time(TimeForm::Local) | Source::AcceptedDate | Source::AcceptedTime => {
+                char.is_ascii_digit() || "-+:TZ".contains(char)
+            }
+            Source::Time(TimeForm::Http) => char.is_ascii_alphanumeric() || ", :".contains(char),
+            Source::Time(TimeForm::Unix) => char.is_ascii_digit(),
             Source::Destination { part, .. } => field(self.parts.get(part)) || char == '+',
             Source::Narrative => field(self.narrative.as_ref()),
             Source::Payload(name) => field(self.payload.get(name).map(|(_, field)| field)),
@@ -86,13 +161,40 @@ impl Form {
     /// Every slot finds what it names, and stands where it may.
     pub(crate) fn check_slots(&self, file: &FormFile) -> Result<(), String> {
         let mut used: BTreeSet<&String> = BTreeSet::new();
+        let brings_key = |step: &Step| file.fetched.values().any(|name| *name == step.name);
         for step in self.steps.values() {
             for (at, text) in step.request.iter().flat_map(RequestTemplate::texts) {
                 for slot in text.slots() {
                     let wrong = |why: String| format!("steps.{}.{at}: {} {why}", step.name, slot.text);
                     self.check_slot(file, slot).map_err(wrong)?;
-                    if step.class == StepClass::Session && is_of_payment(slot) {
-                        return Err(wrong("is a payment's, expected none in a session".to_owned()));
+                    if !step.class.is_of_payment() && is_of_payment(slot) {
+                        return Err(wrong("is a payment's, expected none here".to_owned()));
+                    }
+                    // A token is not fetched with a token; a key may be, and so may a balance.
+                    let is_token = matches!(slot.source, Source::Token(_));
+                    if is_token && step.class == StepClass::Session && !brings_key(step) {
+                        return Err(wrong("is a token, expected none where tokens are fetched".to_owned()));
+                    }
+                    let key = match &slot.source {
+                        Source::Computed(name, _) => self.computed.get(name).and_then(Computed::key),
+                        _ => None,
+                    };
+                    if step.class == StepClass::Session
+                        && key.is_some_and(|key| file.fetched.contains_key(key))
+                    {
+                        return Err(wrong(
+                            "needs a key that is fetched, expected none in a session".to_owned(),
+                        ));
+                    }
+                    if self.answers_challenge(slot) {
+                        if step.challenge.is_none() {
+                            return Err(wrong("answers a challenge, expected steps.….challenge".to_owned()));
+                        }
+                        if !slot.optional || !at.starts_with("headers") {
+                            return Err(wrong(
+                                "answers a challenge, expected it with a ? and in a header".to_owned(),
+                            ));
+                        }
                     }
                     if matches!(slot.source, Source::Body | Source::Base) {
                         return Err(wrong("stands where it does not belong".to_owned()));
@@ -116,22 +218,32 @@ impl Form {
                         return Err(wrong("is a secret, expected none in an address".to_owned()));
                     }
                     if let Source::Adapter(name) = &slot.source {
-                        if step.class == StepClass::Session || in_address || at.starts_with("headers") {
+                        if !step.class.is_of_payment() || in_address || at.starts_with("headers") {
                             return Err(wrong("is the adapter's, expected that in bodies only".to_owned()));
                         }
                         used.insert(name);
                     }
                     let over_body =
                         matches!(&slot.source, Source::Computed(name, _) if self.needs_body(name));
+                    let over_headers =
+                        matches!(&slot.source, Source::Computed(name, _) if self.signs_headers(name));
+                    if over_headers && !at.starts_with("headers") {
+                        return Err(wrong("is made of the headers, expected it in a header".to_owned()));
+                    }
                     if over_body && !at.starts_with("headers") {
                         return Err(wrong("is made of the body, expected it in a header".to_owned()));
                     }
                 }
             }
         }
-        for (name, text) in &self.over {
+        let headers = self.protected.iter().flat_map(|(name, template)| {
+            let texts = template.all_texts().into_iter();
+            texts.map(move |(_, text)| (format!("computed.{name}.header"), text))
+        });
+        let over = self.over.iter().map(|(name, text)| (format!("computed.{name}.over"), text));
+        for (key, text) in over.chain(headers) {
             for slot in text.slots() {
-                let wrong = |why: String| format!("computed.{name}.over: {} {why}", slot.text);
+                let wrong = |why: String| format!("{key}: {} {why}", slot.text);
                 self.check_slot(file, slot).map_err(wrong)?;
                 if slot.optional {
                     return Err(wrong("is optional, expected what is signed to be there".to_owned()));
@@ -156,15 +268,27 @@ impl Form {
         }
     }
 
+    /// It is there only in a request that is made again.
+    pub(crate) fn answers_challenge(&self, slot: &Slot) -> bool {
+        match &slot.source {
+            Source::Challenge => true,
+            Source::Computed(name, _) => self
+                .over
+                .get(name)
+                .is_some_and(|text| text.slots().any(|slot| slot.source == Source::Challenge)),
+            _ => false,
+        }
+    }
+
     /// It proves a secret and does not tell it.
     fn is_signature(&self, slot: &Slot) -> bool {
         let Source::Computed(name, _) = &slot.source else { return false };
-        matches!(self.computed.get(name), Some(Computed::Hmac { .. } | Computed::Sign { .. }))
+        self.computed.get(name).is_some_and(Computed::is_proof)
     }
 
     pub(crate) fn needs_body(&self, name: &str) -> bool {
         match self.computed.get(name) {
-            Some(Computed::Envelope { .. }) => true,
+            Some(Computed::Envelope { .. } | Computed::Digest { .. } | Computed::Jws { .. }) => true,
             Some(_) => {
                 self.over.get(name).is_some_and(|text| text.slots().any(|slot| slot.source == Source::Body))
             }
@@ -213,14 +337,16 @@ impl Form {
             Source::Setting(name) => known(self.settings.contains_key(name) || slot.optional, "[settings]"),
             Source::Secret(name) => known(file.secrets.contains(name), "[secrets]"),
             Source::Token(name) => known(file.tokens.contains_key(name), "[tokens]"),
-            Source::Computed(name, value) => match (self.computed.get(name), value.as_deref()) {
-                (Some(Computed::Envelope { .. }), Some("body" | "key")) => Ok(()),
-                (Some(Computed::Envelope { .. }), _) => {
-                    Err("is an envelope, expected .body or .key".to_owned())
+            Source::Computed(name, value) => {
+                let found = self.computed.get(name).ok_or("is not in [computed]")?;
+                match (found.values(), value.as_deref()) {
+                    ([], None) => Ok(()),
+                    ([], Some(_)) => Err("has one value only".to_owned()),
+                    (values, Some(value)) if values.contains(&value) => Ok(()),
+                    (values, _) => Err(format!("has several values, expected .{}", values.join(" or ."))),
                 }
-                (found, None) => known(found.is_some(), "[computed]"),
-                (_, Some(_)) => Err("has one value only".to_owned()),
-            },
+            }
+
             Source::Adapter(name) => {
                 let (_, field) = self.variables.get(name).ok_or("is not in [variables]")?;
                 known(field.optional == slot.optional, "step with its optional: both or neither have it")
@@ -242,6 +368,13 @@ impl Form {
     }
 }
 
+fn quotable(key: &str, text: &str) -> Result<(), String> {
+    match is_quotable(text) {
+        true => Ok(()),
+        false => Err(format!("{key} is {text:?}, expected visible characters without quotation marks")),
+    }
+}
+
 fn is_of_payment(slot: &Slot) -> bool {
     matches!(
         slot.source,
@@ -254,6 +387,8 @@ fn is_of_payment(slot: &Slot) -> bool {
             | Source::Adapter(_)
             | Source::Captured(_)
             | Source::Callback
-            | Source::Token(_)
+            | Source::AcceptedDate
+            | Source::AcceptedTime
+            | Source::Challenge
     )
 }

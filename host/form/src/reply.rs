@@ -281,6 +281,10 @@ impl ReplyRule {
         })
     }
 
+    pub(crate) fn unbind(&mut self) {
+        self.bound.clear();
+    }
+
     /// The names under which it reads facts.
     pub(crate) fn names(&self) -> BTreeSet<String> {
         let picked = self.pick.is_some().then(|| PICKED.to_owned());

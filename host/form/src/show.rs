@@ -63,7 +63,14 @@ impl Form {
         let captures =
             self.steps.values().flat_map(|step| &step.replies).flat_map(|(_, rule)| rule.captures());
         let captured = captures.map(|(name, field)| (name.to_owned(), field.example())).collect();
-        let input = Input { payment: &payment, values: &values, captured: &captured, secrets: &Shown, now };
+        let input = Input {
+            payment: &payment,
+            values: &values,
+            captured: &captured,
+            secrets: &Shown,
+            challenge: None,
+            now,
+        };
         let mut shown = String::new();
         for step in self.steps.values().filter(|step| step.request.is_some()) {
             let request =
@@ -169,12 +176,27 @@ impl Form {
             let key = format!("steps.{}", step.name);
             let again = if step.again { ", made again for every attempt" } else { "" };
             lines.insert(format!("{key}.class"), format!("{:?}", step.class).to_lowercase() + again);
+            if let Some(challenge) = &step.challenge {
+                lines.insert(
+                    format!("{key}.challenge"),
+                    format!("{} with {}", challenge.status, challenge.header),
+                );
+            }
             for (at, shown) in step.request.iter().flat_map(RequestTemplate::shown) {
                 lines.insert(format!("{key}.{at}"), shown);
             }
             for (pattern, rule) in &step.replies {
                 lines.insert(format!("{key}.reply.{pattern:?}"), format!("{rule:?}"));
             }
+        }
+        if let Some(hours) = &self.hours {
+            lines.insert("hours".to_owned(), format!("{hours:?}"));
+        }
+        for (code, float) in &self.float {
+            lines.insert(format!("float.{code}"), format!("{float:?}"));
+        }
+        if let Some(callback) = &self.callback {
+            lines.insert("callback".to_owned(), format!("{callback:?}"));
         }
         for (at, way) in self.ways.iter().enumerate() {
             lines.insert(format!("disburse.{at}"), format!("{:?}: {}", way.when, way.steps.join(", ")));

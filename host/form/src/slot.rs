@@ -8,7 +8,9 @@
 //! | `{destination.PART}`, and of phone numbers `:national`, `:local`, `:plus` | a part of the payee |
 //! | `{narrative}`, `{payload.NAME}` | what the payment says, by the fields of the file |
 //! | `{setting.NAME}` | a constant of the file |
-//! | `{date}`, `{time}` | by the file's `utc_offset` |
+//! | `{date}`, `{time}`, `{time:http}`, `{time:unix}` | of the request: by the file's `utc_offset`, as in the header `date`, in seconds |
+//! | `{accepted:date}`, `{accepted:time}` | when the payment was accepted: the same in every request of it |
+//! | `{challenge}` | what the rail wants signed before it looks at the request |
 //! | `{secret.NAME}`, `{token.NAME}`, `{computed.NAME}`, `{callback}` | what only the host knows |
 //! | `{captured.NAME}` | what the host read in an earlier reply about this payment |
 //! | `{adapter.NAME}` | a variable of the adapter |
@@ -47,7 +49,12 @@ pub enum Source {
     Payload(String),
     Setting(String),
     Date,
-    Time,
+    Time(TimeForm),
+    /// Of the payment's acceptance.
+    AcceptedDate,
+    AcceptedTime,
+    /// What the rail wants an answer to.
+    Challenge,
     Secret(String),
     Token(String),
     /// By name, and which of its values where it has more than one.
@@ -59,6 +66,16 @@ pub enum Source {
     Body,
     /// Where the rail is; at the front of a request only.
     Base,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeForm {
+    /// RFC 3339, by the file's `utc_offset`.
+    Local,
+    /// As in the header `date`.
+    Http,
+    /// Seconds since 1970.
+    Unix,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,7 +162,12 @@ fn source(name: &str, words: &[&str]) -> Option<Source> {
         ("currency", []) => Some(Source::Currency),
         ("narrative", []) => Some(Source::Narrative),
         ("date", []) => Some(Source::Date),
-        ("time", []) => Some(Source::Time),
+        ("time", []) => Some(Source::Time(TimeForm::Local)),
+        ("time", ["http"]) => Some(Source::Time(TimeForm::Http)),
+        ("time", ["unix"]) => Some(Source::Time(TimeForm::Unix)),
+        ("accepted", ["date"]) => Some(Source::AcceptedDate),
+        ("accepted", ["time"]) => Some(Source::AcceptedTime),
+        ("challenge", []) => Some(Source::Challenge),
         ("callback", []) => Some(Source::Callback),
         ("body", []) => Some(Source::Body),
         ("base", []) => Some(Source::Base),

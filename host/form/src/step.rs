@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::file::{FormFile, StepClass, StepFile};
+use crate::file::{ChallengeFile, FormFile, StepClass, StepFile};
 use crate::load::Form;
 use crate::reply::ReplyRule;
 use crate::request::RequestTemplate;
@@ -16,6 +16,8 @@ pub struct Step {
     pub class: StepClass,
     /// Made anew for every attempt.
     pub again: bool,
+    /// A refusal that asks for an answer.
+    pub challenge: Option<ChallengeFile>,
     /// None for a mock.
     pub request: Option<RequestTemplate>,
     pub(crate) replies: Vec<(StatusPattern, ReplyRule)>,
@@ -74,7 +76,7 @@ impl Form {
         replies.sort_by_key(|(pattern, _)| *pattern);
         let asked_by_key =
             self.is_mock || request.as_ref().is_some_and(|request| request.asks_by_key(step.class));
-        if step.class != StepClass::Session {
+        if step.class.is_of_payment() {
             let unbound = replies.iter().any(|(_, rule)| rule.reads_anything() && !rule.binds());
             if unbound && !asked_by_key {
                 return Err(format!(
@@ -86,10 +88,26 @@ impl Form {
         if step.again && step.class != StepClass::Prepare {
             return Err(format!("{key}.again is given, expected that of a step that prepares"));
         }
+        if let Some(challenge) = &step.challenge {
+            let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+            if !matches!(challenge.status, 400..=499)
+                || challenge.header.is_empty()
+                || !challenge.header.bytes().all(is_name)
+            {
+                return Err(format!(
+                    "{key}.challenge is {} with {:?}, expected a status of 400 to 499 and a header in lower case",
+                    challenge.status, challenge.header
+                ));
+            }
+            if !step.class.is_of_payment() {
+                return Err(format!("{key}.challenge is given, expected that of a step for payments"));
+            }
+        }
         Ok(Step {
             name: name.to_owned(),
             class: step.class,
             again: step.again,
+            challenge: step.challenge.clone(),
             request,
             replies,
             asked_by_key,

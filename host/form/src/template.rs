@@ -94,6 +94,12 @@ impl JsonTemplate {
     }
 
     /// Every text with slots, and the path to it.
+    pub(crate) fn all_texts(&self) -> Vec<(String, &Text)> {
+        let mut texts = Vec::new();
+        self.texts("json", &mut texts);
+        texts
+    }
+
     fn texts<'t>(&'t self, path: &str, into: &mut Vec<(String, &'t Text)>) {
         match self {
             Self::Const(_) => {}
@@ -135,14 +141,14 @@ impl JsonTemplate {
 /// An element of a message. Its namespace is written wherever it differs from that of the element around it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct XmlElement {
-    name: String,
+    pub(crate) name: String,
     namespace: Option<String>,
-    attributes: Vec<(String, Text)>,
-    content: Content,
+    pub(crate) attributes: Vec<(String, Text)>,
+    pub(crate) content: Content,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Content {
+pub(crate) enum Content {
     Text(Text),
     Elements(Vec<XmlElement>),
 }

@@ -72,13 +72,36 @@ impl Form {
                 return Err(format!("tokens.{token}.step is {step:?}, expected a step of class session"));
             }
         }
+        for (key, step) in &file.fetched {
+            if class(step) != Some(StepClass::Session) {
+                return Err(format!("keys.{key}.fetch.step is {step:?}, expected a step of class session"));
+            }
+        }
+        for (code, float) in &self.float {
+            if class(&float.step) != Some(StepClass::Balance) {
+                return Err(format!(
+                    "float.{code}.step is {:?}, expected a step of class balance",
+                    float.step
+                ));
+            }
+        }
+        if let Some(step) = self.steps.values().find(|step| step.challenge.is_some()) {
+            let answered = step.slots().iter().any(|slot| self.answers_challenge(slot));
+            if !answered {
+                return Err(format!(
+                    "steps.{}.challenge has no answer, expected {{challenge?}} or a signature over it",
+                    step.name
+                ));
+            }
+        }
         let used = |name: &&String| {
             self.ways.iter().any(|way| way.steps.contains(name))
                 || self.query_status.contains(name)
-                || file.tokens.values().any(|step| step == *name)
+                || file.tokens.values().chain(file.fetched.values()).any(|step| step == *name)
+                || self.float.values().any(|float| float.step == **name)
         };
         match self.steps.keys().find(|name| !used(name)) {
-            Some(name) => Err(format!("steps.{name} is in no operation and brings no token")),
+            Some(name) => Err(format!("steps.{name} is in no operation and brings no token, key or balance")),
             None => Ok(()),
         }
     }
@@ -115,7 +138,13 @@ impl Form {
     /// A payment is asked about by a name under which it was sent.
     pub(crate) fn check_key_forms(&self) -> Result<(), String> {
         let sent = self.key_forms();
-        for step in self.steps.values().filter(|step| step.class != StepClass::Session) {
+        let told = self.callback.iter().flat_map(|callback| callback.key_forms());
+        if let Some(form) = told.into_iter().find(|form| !self.is_mock && !sent.contains(form)) {
+            return Err(format!(
+                "callback has the key as {form}, expected a form in which the payment is sent"
+            ));
+        }
+        for step in self.steps.values().filter(|step| step.class.is_of_payment()) {
             let asked = step.request.iter().flat_map(RequestTemplate::key_forms);
             let read = step.replies.iter().flat_map(|(_, rule)| rule.key_forms());
             if let Some(form) = asked.chain(read).find(|form| !self.is_mock && !sent.contains(form)) {

@@ -39,6 +39,11 @@ impl Rail {
             let step = table["tokens"][&name]["step"].as_str().expect("a step").to_owned();
             (name, step)
         });
+        let fetched = names("keys").into_iter().filter_map(|name| {
+            let step = table["keys"][&name].get("fetch")?["step"].as_str()?.to_owned();
+            Some((name, step))
+        });
+        let fetched = fetched.collect();
         let form = Form::load(&FormFile {
             is_mock: false,
             base: section(&table, "base"),
@@ -59,6 +64,10 @@ impl Rail {
             secrets: names("secrets"),
             keys: names("keys"),
             tokens: tokens.collect(),
+            fetched,
+            hours: section(&table, "hours"),
+            float: section(&table, "float"),
+            callback: section(&table, "callback"),
         });
         Self { name, form: form.unwrap_or_else(|why| panic!("{name}: {why}")), table }
     }
@@ -524,6 +533,7 @@ fn ad_01_what_leaves_is_the_approved_form_as_instructed_or_nothing() {
                     values: &values,
                     captured: &BTreeMap::new(),
                     secrets: &Shown,
+                    challenge: None,
                     now,
                 };
                 let way = rail.form.way(&payment).expect("it was checked");

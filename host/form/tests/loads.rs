@@ -254,3 +254,39 @@ fn steps_stand_in_their_order_and_all_are_used() {
     assert!(refused(&with("steps = [\"ask\"]", "steps = [\"pay\"]")).contains("steps of class read"));
     assert!(refused(&with("[query-status]\nsteps = [\"ask\"]", "")).contains("steps.ask is in no operation"));
 }
+
+#[test]
+fn hours_float_and_callbacks_are_checked_with_the_file() {
+    let callback = "[callback]\nverify = { key = \"hmac\", header = \"x-signature\", encoding = \"hex\" }\n\
+        reply = { bound = [{ at = \"/ref\", form = \"uuid\" }], facts.status.one = \"/status\" }\n";
+    load(&format!("{PLAIN}{callback}")).expect("sound");
+    let balance = "[steps.balance]\nclass = \"balance\"\nrequest = \"GET {base}/balance\"\n";
+    load(&format!("{PLAIN}{balance}[float.ZMW]\nstep = \"balance\"\nvalue = \"/b\"\nfloor = \"5000\"\n"))
+        .expect("sound");
+    for (more, problem) in [
+        (callback.replace("\"hmac\"", "\"other\""), "callback.verify.key is \"other\""),
+        (
+            callback.replace("bound = [{ at = \"/ref\", form = \"uuid\" }], ", ""),
+            "callback.reply has no bound",
+        ),
+        (callback.replace("\"uuid\"", "\"hex32\""), "callback has the key as hex32"),
+        (callback.replace("\"x-signature\"", "\"X-Signature\""), "callback.verify.header is"),
+        ("[float.EUR]\nstep = \"ask\"\nvalue = \"/b\"\n".to_owned(), "float has \"EUR\""),
+        ("[float.ZMW]\nstep = \"ask\"\nvalue = \"/b\"\n".to_owned(), "float.ZMW.step is \"ask\""),
+        ("[float.ZMW]\nstep = \"ask\"\nvalue = \"b\"\n".to_owned(), "float.ZMW.value is \"b\""),
+        (
+            "[float.ZMW]\nstep = \"ask\"\nvalue = \"/b\"\nfloor = \"much\"\n".to_owned(),
+            "float.ZMW.floor is \"much\"",
+        ),
+        (balance.to_owned(), "steps.balance is in no operation"),
+        (
+            balance.replace("/balance\"\n", "/{key:uuid}\"\n")
+                + "[float.ZMW]\nstep = \"balance\"\nvalue = \"/b\"\n",
+            "is a payment's, expected none here",
+        ),
+        ("[hours]\ndays = []\nfrom = \"08:00\"\nto = \"09:00\"\n".to_owned(), "hours.days is empty"),
+    ] {
+        let found = refused(&format!("{PLAIN}{more}"));
+        assert!(found.contains(problem), "{found}, expected {problem}");
+    }
+}

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{KEY, PLAIN, load, payment, read, with};
-use form::{Meaning, Operation, Side, Veto};
+use form::{Meaning, Operation, Side, StepClass, Veto};
 use serde_json::json;
 
 #[test]
@@ -103,7 +103,13 @@ fn an_adapter_lowers_a_verdict_and_makes_none() {
             .into_iter()
             .chain([None, Some(Vec::new())])
         {
-            let both = form.with_adapter(ours.clone(), Operation::QueryStatus, 200, facts.as_deref());
+            let both = form.with_adapter(
+                ours.clone(),
+                StepClass::Read,
+                Operation::QueryStatus,
+                200,
+                facts.as_deref(),
+            );
             assert_eq!((both.meaning, &both.code), (ours.meaning, &ours.code), "the host's reading stays");
             let agrees = facts == Some(vec![("status".to_owned(), "PAID".to_owned())])
                 && ours.side() == Side::Paid
@@ -114,7 +120,7 @@ fn an_adapter_lowers_a_verdict_and_makes_none() {
     }
     let paid = read(&form, "ask", Operation::QueryStatus, 200, bodies[0]);
     let no = [("status".to_owned(), "NO".to_owned())];
-    let braked = form.with_adapter(paid, Operation::QueryStatus, 200, Some(&no));
+    let braked = form.with_adapter(paid, StepClass::Read, Operation::QueryStatus, 200, Some(&no));
     assert_eq!(braked.veto, Some(Veto::Opposite));
     assert_eq!(braked.record()["adapter"], json!([["status", "NO"]]), "both readings stand side by side");
 }

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 pub use key::{KeyForm, RailKey};
-pub use money::{Money, same_amount};
+pub use money::{Money, decimals, same_amount};
 pub use plain::{is_unsafe, plain};
 pub use private::Private;
 

@@ -54,6 +54,11 @@ impl Money {
     }
 }
 
+/// How many decimals amounts in a currency have; none where it is no currency.
+pub fn decimals(code: &str) -> Option<usize> {
+    decimals_of(code).ok()
+}
+
 fn decimals_of(code: &str) -> Result<usize, String> {
     // Not repeated: it may be anything, a payee's number in the wrong column among it.
     if code.len() != 3 || !code.bytes().all(|byte| byte.is_ascii_uppercase()) {

@@ -5,16 +5,14 @@ use std::time::Duration;
 
 use aws_lc_rs::cipher::{AES_256, DecryptionContext, PaddedBlockDecryptingKey, UnboundCipherKey};
 use aws_lc_rs::iv::FixedLength;
-use aws_lc_rs::rsa::{
-    OAEP_SHA1_MGF1SHA1, OAEP_SHA256_MGF1SHA256, OaepPrivateDecryptingKey, Pkcs1PrivateDecryptingKey,
-    PrivateDecryptingKey,
-};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use http::Method;
-use serde::Deserialize;
-use serde_json::{Number, Value, json};
+use rsa::pkcs8::{DecodePrivateKey, EncodePublicKey};
+use rsa::{Oaep, Pkcs1v15Encrypt, RsaPrivateKey};
+use serde_json::{Value, json};
 
+use crate::parse::Json;
 use crate::rail::{Ask, Asked, Order, Rail, Reply};
 use crate::script::Says;
 use crate::tokens::Tokens;
@@ -23,12 +21,19 @@ use crate::tokens::Tokens;
 pub(crate) const CLIENT_ID: &str = "simulated-airtel-client-id";
 pub(crate) const CLIENT_SECRET: &str = "simulated-airtel-client-secret";
 pub(crate) const PIN: &str = "4711";
-/// Its public half is `config/rails/simulated/airtel.pub.pem`.
+/// Of 1024 bits, as Airtel publishes them. Its public half is `config/rails/simulated/airtel.pub.pem`.
 const PRIVATE_KEY: &str = include_str!("../keys/airtel.pem");
+/// Of the later encryption, with OAEP; its public half stands beside the other.
+const PRIVATE_KEY_2048: &str = include_str!("../keys/airtel_2048.pem");
 
 /// Where payments are posted: version 2 with a slash at the end, version 3 without.
 const V2: &str = "/standard/v2/disbursements/";
 const V3: &str = "/standard/v3/disbursements";
+const KEYS: &str = "/v1/rsa/encryption-keys";
+const BALANCE: &str = "/standard/v2/users/balance";
+const USERS: &str = "/standard/v1/users/";
+/// Its keys end so long after they are asked for.
+const KEY_DAYS: u64 = 30;
 const SUCCESS: &str = "DP00900001001";
 const MARKETS: [(&str, &str); 8] = [
     ("ZM", "ZMW"),
@@ -48,61 +53,68 @@ pub enum Padding {
     Pkcs1,
     OaepSha1,
     OaepSha256,
+    /// Java's default under the name that Airtel's documents give.
+    OaepSha256Mgf1Sha1,
 }
 
 #[derive(Debug)]
 pub(crate) struct Airtel {
-    key: PrivateDecryptingKey,
+    key: RsaPrivateKey,
     padding: Padding,
     signing: bool,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 struct Disbursement {
-    payee: Payee,
-    reference: String,
-    pin: String,
-    transaction: Transaction,
-}
-
-#[derive(Debug, Deserialize)]
-struct Payee {
     msisdn: String,
     currency: Option<String>,
     wallet_type: Option<String>,
+    reference: String,
+    pin: String,
+    /// The digits of a number.
+    amount: String,
+    id: String,
+    kind: String,
 }
 
-#[derive(Debug, Deserialize)]
-struct Transaction {
-    amount: Number,
-    id: String,
-    r#type: String,
+impl Disbursement {
+    fn read(body: &[u8]) -> Option<Self> {
+        let json = Json::read(body)?;
+        let text = |path: &[&str]| json.text(path).map(ToOwned::to_owned);
+        Some(Self {
+            msisdn: text(&["payee", "msisdn"])?,
+            currency: text(&["payee", "currency"]),
+            wallet_type: text(&["payee", "wallet_type"]),
+            reference: text(&["reference"])?,
+            pin: text(&["pin"])?,
+            amount: json.number(&["transaction", "amount"])?.to_owned(),
+            id: text(&["transaction", "id"])?,
+            kind: text(&["transaction", "type"])?,
+        })
+    }
 }
 
 impl Airtel {
     pub(crate) fn new(padding: Padding, signing: bool) -> io::Result<Self> {
-        let wrong = |what: String| io::Error::other(format!("Airtel's key: {what}"));
-        let text: String = PRIVATE_KEY.lines().filter(|line| !line.starts_with("-----")).collect();
-        let der = BASE64.decode(text).map_err(|error| wrong(error.to_string()))?;
-        let key = PrivateDecryptingKey::from_pkcs8(&der).map_err(|error| wrong(error.to_string()))?;
+        let pem = if padding == Padding::Pkcs1 { PRIVATE_KEY } else { PRIVATE_KEY_2048 };
+        let text: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
+        let der = BASE64.decode(text).map_err(io::Error::other)?;
+        let key = RsaPrivateKey::from_pkcs8_der(&der).map_err(|error| io::Error::other(error.to_string()))?;
         Ok(Self { key, padding, signing })
     }
 
     /// What was encrypted under its public key.
     fn open(&self, sealed: &str) -> Option<Vec<u8>> {
         let sealed = BASE64.decode(sealed).ok()?;
-        let mut room = vec![0; self.key.key_size_bytes()];
-        let oaep = match self.padding {
-            Padding::Pkcs1 => {
-                let key = Pkcs1PrivateDecryptingKey::new(self.key.clone()).ok()?;
-                return Some(key.decrypt(&sealed, &mut room).ok()?.to_vec());
+        match self.padding {
+            Padding::Pkcs1 => self.key.decrypt(Pkcs1v15Encrypt, &sealed),
+            Padding::OaepSha1 => self.key.decrypt(Oaep::new::<sha1::Sha1>(), &sealed),
+            Padding::OaepSha256 => self.key.decrypt(Oaep::new::<rsa::sha2::Sha256>(), &sealed),
+            Padding::OaepSha256Mgf1Sha1 => {
+                self.key.decrypt(Oaep::new_with_mgf_hash::<rsa::sha2::Sha256, sha1::Sha1>(), &sealed)
             }
-            Padding::OaepSha1 => &OAEP_SHA1_MGF1SHA1,
-            Padding::OaepSha256 => &OAEP_SHA256_MGF1SHA256,
-        };
-        let key = OaepPrivateDecryptingKey::new(self.key.clone()).ok()?;
-        let opened = key.decrypt(oaep, &sealed, &mut room, None).ok()?;
-        Some(opened.to_vec())
+        }
+        .ok()
     }
 
     /// Whether `x-signature`, opened by what `x-key` holds, is the body.
@@ -117,13 +129,13 @@ impl Airtel {
     }
 
     fn order(&self, asked: &Asked, tokens: &Tokens) -> Result<Order, Reply> {
-        let body: Disbursement = serde_json::from_slice(&asked.body)
-            .map_err(|_| gateway("ROUTER003", "Required params are missing"))?;
+        let body = Disbursement::read(&asked.body)
+            .ok_or_else(|| gateway("ROUTER003", "Required params are missing"))?;
         let currency = authorised(asked, tokens)?;
         // Version 2 names the currency again, version 3 the kind of wallet.
         let fits = match asked.path == V2 {
-            true => body.payee.currency.as_ref() == Some(&currency),
-            false => matches!(body.payee.wallet_type.as_deref(), Some("NORMAL" | "SALARY")),
+            true => body.currency.as_ref() == Some(&currency),
+            false => matches!(body.wallet_type.as_deref(), Some("NORMAL" | "SALARY")),
         };
         if !fits {
             return Err(gateway("ROUTER003", "Required params are missing"));
@@ -136,33 +148,34 @@ impl Airtel {
             Some(pin) if pin != PIN.as_bytes() => return Err(gateway("ROUTER115", "Incorrect pin")),
             Some(_) => {}
         }
-        let amount = body.transaction.amount.to_string();
+        let amount = body.amount;
         let decimals = amount.split_once('.').map_or(0, |(_, decimals)| decimals.len());
         let positive =
             amount.bytes().any(|byte| (b'1'..=b'9').contains(&byte)) && !amount.contains(['-', 'e', 'E']);
         if !positive || decimals > DECIMALS_MAX {
             return Err(refusal(200, "DP00900001004", Some("ESB000008")));
         }
-        let digits = body.payee.msisdn.bytes().all(|byte| byte.is_ascii_digit());
-        if !digits || body.payee.msisdn.len() != 9 {
+        if !body.msisdn.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(refusal(200, "DP00900001012", Some("521002")));
+        }
+        // A length that is not the market's is refused with the code for everything else.
+        if body.msisdn.len() != 9 {
+            return Err(refusal(200, "DP00900001013", Some("521002")));
         }
         let plain = |text: &str, least, most| {
             (least..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
         };
-        if !plain(&body.transaction.id, 5, 80)
-            || !plain(&body.reference, 4, 64)
-            || body.transaction.r#type != "B2C"
-        {
+        if !plain(&body.id, 5, 80) || !plain(&body.reference, 4, 64) || body.kind != "B2C" {
             return Err(refusal(200, "DP00900001013", Some("521002")));
         }
         Ok(Order {
-            key: body.transaction.id,
-            payee: body.payee.msisdn,
+            key: body.id,
+            payee: body.msisdn,
             amount,
             currency,
             reference: body.reference,
             note: String::new(),
+            batch: String::new(),
             callback: None,
         })
     }
@@ -175,6 +188,14 @@ impl Rail for Airtel {
             (&Method::POST, V2 | V3) => Ok(Ask::Pay(Box::new(self.order(asked, tokens)?))),
             (&Method::GET, path) => {
                 let of_v3 = || path.strip_prefix(V3).and_then(|rest| rest.strip_prefix('/'));
+                if path == KEYS || path == BALANCE || path.starts_with(USERS) {
+                    let currency = authorised(asked, tokens)?;
+                    return Ok(match path.strip_prefix(USERS) {
+                        _ if path == KEYS => Ask::Keys,
+                        _ if path == BALANCE => Ask::Balance(currency),
+                        payee => Ask::Payee(payee.unwrap_or_default().to_owned()),
+                    });
+                }
                 let id = path.strip_prefix(V2).or_else(of_v3).filter(|id| !id.is_empty());
                 let Some(id) = id else { return Err(Reply::empty(404)) };
                 authorised(asked, tokens)?;
@@ -246,6 +267,34 @@ impl Rail for Airtel {
         }
     }
 
+    /// With commas.
+    fn balance(&self, currency: &str, left: &str) -> Reply {
+        let data = json!({ "balance": grouped(left), "currency": currency, "account_status": "Active" });
+        said("DP02100001001", data)
+    }
+
+    /// A number that ends in 0000 is barred, one in 0001 nobody's.
+    fn payee(&self, payee: &str) -> Reply {
+        if payee.ends_with("0001") {
+            return refusal(200, "DP02200000000", None);
+        }
+        let data = json!({
+            "first_name": "Example", "last_name": "Payee", "grade": "SUBS", "is_barred": payee.ends_with("0000"),
+            "is_pin_set": true, "msisdn": payee, "registration": { "status": "SUCCESS" },
+        });
+        said("DP02200000001", data)
+    }
+
+    fn keys(&self) -> Reply {
+        let der = self.key.to_public_key().to_public_key_der().map(|der| der.as_bytes().to_vec());
+        let ends = chrono::Utc::now() + Duration::from_secs(KEY_DAYS * 86_400);
+        let data = json!({
+            "key_id": "simulated-1", "key": BASE64.encode(der.unwrap_or_default()),
+            "valid_upto": ends.format("%Y-%m-%d %H:%M:%S").to_string(),
+        });
+        said("DP02010001001", data)
+    }
+
     /// Without a transaction; with numbers and an empty list; with the deprecated code alone; in the gateway's envelope.
     fn variants(&self) -> &'static [&'static str] {
         &["bare", "with-numbers", "by-result", "by-gateway"]
@@ -253,10 +302,10 @@ impl Rail for Airtel {
 }
 
 fn session(asked: &Asked) -> Result<Ask, Reply> {
-    let body: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
-    let right = body["client_id"] == CLIENT_ID
-        && body["client_secret"] == CLIENT_SECRET
-        && body["grant_type"] == "client_credentials";
+    let body = Json::read(&asked.body).unwrap_or(Json::Null);
+    let right = body.text(&["client_id"]) == Some(CLIENT_ID)
+        && body.text(&["client_secret"]) == Some(CLIENT_SECRET)
+        && body.text(&["grant_type"]) == Some("client_credentials");
     match right {
         true => Ok(Ask::Session),
         false => Err(Reply::json(
@@ -290,6 +339,21 @@ fn authorised(asked: &Asked, tokens: &Tokens) -> Result<String, Reply> {
             &json!({ "status": { "result_code": "ESB000008", "code": "400", "success": false, "message": message } }),
         )
     })
+}
+
+/// An answer that is about no payment.
+fn said(code: &str, data: Value) -> Reply {
+    let status = json!({ "response_code": code, "code": "200", "success": true, "result_code": "ESB000010", "message": "SUCCESS" });
+    Reply::json(200, &json!({ "data": data, "status": status }))
+}
+
+/// `37600.00` as `37,600.00`.
+fn grouped(amount: &str) -> String {
+    let (whole, decimals) = amount.split_once('.').unwrap_or((amount, "00"));
+    let from_the_end: Vec<char> = whole.chars().rev().collect();
+    let groups: Vec<String> = from_the_end.chunks(3).map(|group| group.iter().collect()).collect();
+    let whole: String = groups.join(",").chars().rev().collect();
+    format!("{whole}.{decimals}")
 }
 
 fn gateway(code: &str, message: &str) -> Reply {

@@ -1,13 +1,13 @@
-//! A bank that takes pain.001.001.09 over HTTP and reports with pain.002.001.12.
+//! A bank that takes pain.001.001.09 and .03 over HTTP and reports with pain.002.001.12.
 
 mod structure;
 
 use std::time::Duration;
 
-use chrono::Utc;
+use chrono::{NaiveDate, Utc};
 use http::Method;
-use roxmltree::{Document, Node};
 
+use crate::parse::Element;
 use crate::rail::{Ask, Asked, Order, Rail, Reply};
 use crate::script::Says;
 use crate::tokens::Tokens;
@@ -91,31 +91,36 @@ fn order(asked: &Asked) -> Result<Order, Reply> {
     if asked.header("content-type") != Some("application/xml") {
         return Err(wrong("Content-Type is not application/xml".to_owned()));
     }
-    let text = std::str::from_utf8(&asked.body).map_err(|error| wrong(error.to_string()))?;
-    let document = Document::parse(text).map_err(|error| wrong(error.to_string()))?;
-    structure::check(&document).map_err(wrong)?;
-    let initiation = down(document.root_element(), "CstmrCdtTrfInitn");
-    let payment = initiation.and_then(|initiation| down(initiation, "PmtInf"));
-    let transfer = payment.and_then(|payment| down(payment, "CdtTrfTxInf"));
-    let text = |from: Option<Node<'_, '_>>, path: &[&str]| -> Option<String> {
-        path.iter().try_fold(from?, |node, name| down(node, name))?.text().map(ToOwned::to_owned)
-    };
+    let root = Element::read(&asked.body).map_err(wrong)?;
+    structure::check(&root).map_err(wrong)?;
+    let initiation = root.child("CstmrCdtTrfInitn");
+    let transfer =
+        initiation.and_then(|it| it.child("PmtInf")).and_then(|payment| payment.child("CdtTrfTxInf"));
     let read = || {
-        Some(Order {
-            key: text(initiation, &["GrpHdr", "MsgId"])?,
-            payee: text(transfer, &["CdtrAcct", "Id", "Othr", "Id"])?,
-            amount: text(transfer, &["Amt", "InstdAmt"])?,
-            currency: down(down(transfer?, "Amt")?, "InstdAmt")?.attribute("Ccy")?.to_owned(),
-            reference: text(transfer, &["PmtId", "EndToEndId"])?,
-            note: text(transfer, &["RmtInf", "Ustrd"]).unwrap_or_default(),
-            callback: None,
-        })
+        let (initiation, transfer) = (initiation?, transfer?);
+        let text = |from: &Element, path: &[&str]| from.text_at(path).map(ToOwned::to_owned);
+        let day = initiation.child("PmtInf")?.child("ReqdExctnDt")?;
+        Some((
+            Order {
+                key: text(initiation, &["GrpHdr", "MsgId"])?,
+                payee: text(transfer, &["CdtrAcct", "Id", "Othr", "Id"])?,
+                amount: text(transfer, &["Amt", "InstdAmt"])?,
+                currency: transfer.child("Amt")?.child("InstdAmt")?.attribute("Ccy")?.to_owned(),
+                reference: text(transfer, &["PmtId", "EndToEndId"])?,
+                note: text(transfer, &["RmtInf", "Ustrd"]).unwrap_or_default(),
+                batch: text(initiation, &["PmtInf", "PmtInfId"])?,
+                callback: None,
+            },
+            day.text_at(&["Dt"]).unwrap_or(&day.text).to_owned(),
+        ))
     };
-    read().ok_or_else(|| wrong("no creditor account".to_owned()))
-}
-
-fn down<'a, 'i>(node: Node<'a, 'i>, name: &str) -> Option<Node<'a, 'i>> {
-    node.children().find(|child| child.tag_name().name() == name)
+    let (order, day) = read().ok_or_else(|| wrong("no creditor account".to_owned()))?;
+    // Midnight is another one where the payer is: a day early or late is not in the past yet.
+    let yesterday = Utc::now().date_naive().pred_opt().unwrap_or_default();
+    match NaiveDate::parse_from_str(&day, "%Y-%m-%d") {
+        Ok(wanted) if wanted >= yesterday => Ok(order),
+        _ => Err(wrong(format!("ReqdExctnDt is {day}, which is over"))),
+    }
 }
 
 /// Where in the report the status stands.
@@ -134,20 +139,15 @@ fn report(order: &Order, level: Level, status: &str, why: Option<(&str, &str)>) 
     };
     let block = match level {
         Level::Group => String::new(),
-        _ => block(
-            &order.key,
-            &order.reference,
-            &at(Level::Payment, "PmtInfSts"),
-            &at(Level::Transaction, "TxSts"),
-        ),
+        _ => block(order, &at(Level::Payment, "PmtInfSts"), &at(Level::Transaction, "TxSts")),
     };
     document(order, &at(Level::Group, "GrpSts"), &block)
 }
 
 /// A no in one of its forms; `variants` tells them.
 fn failed(order: &Order, variant: Option<&str>, code: &str) -> Reply {
-    let (key, rejected) = (order.key.as_str(), told("TxSts", "RJCT", &reason("Cd", code)));
-    let ours = |status: &str| block(key, &order.reference, "", status);
+    let rejected = told("TxSts", "RJCT", &reason("Cd", code));
+    let ours = |status: &str| block(order, "", status);
     match variant {
         None => report(order, Level::Transaction, "RJCT", Some(("Cd", code))),
         Some("privately") => report(order, Level::Transaction, "RJCT", Some(("Prtry", code))),
@@ -158,7 +158,7 @@ fn failed(order: &Order, variant: Option<&str>, code: &str) -> Reply {
                 format!("<OrgnlPmtInfAndSts><OrgnlPmtInfId>{id}</OrgnlPmtInfId>{status}</OrgnlPmtInfAndSts>")
             };
             let another = payment("another-payment", "RJCT", &reason("Cd", code));
-            document(order, "", &(another + &payment(key, "ACSP", "")))
+            document(order, "", &(another + &payment(&order.batch, "ACSP", "")))
         }
         Some("beside-duplicate") => {
             document(order, &told("GrpSts", "RJCT", &reason("Cd", "DUPL")), &ours(&rejected))
@@ -180,16 +180,17 @@ fn told(name: &str, status: &str, reason: &str) -> String {
 }
 
 /// What is said of one payment of the message.
-fn block(key: &str, reference: &str, of_payment: &str, of_transaction: &str) -> String {
-    let (own, key, reference) = (beginning(key, 12), escaped(key), escaped(reference));
+fn block(order: &Order, of_payment: &str, of_transaction: &str) -> String {
+    let (own, key) = (beginning(&order.key, 12), escaped(&order.key));
+    let (reference, batch) = (escaped(&order.reference), escaped(&order.batch));
     format!(
-        "<OrgnlPmtInfAndSts><OrgnlPmtInfId>{key}</OrgnlPmtInfId>{of_payment}<TxInfAndSts><OrgnlInstrId>{key}</OrgnlInstrId><OrgnlEndToEndId>{reference}</OrgnlEndToEndId>{of_transaction}<AcctSvcrRef>BANK{own}</AcctSvcrRef></TxInfAndSts></OrgnlPmtInfAndSts>"
+        "<OrgnlPmtInfAndSts><OrgnlPmtInfId>{batch}</OrgnlPmtInfId>{of_payment}<TxInfAndSts><OrgnlInstrId>{key}</OrgnlInstrId><OrgnlEndToEndId>{reference}</OrgnlEndToEndId>{of_transaction}<AcctSvcrRef>BANK{own}</AcctSvcrRef></TxInfAndSts></OrgnlPmtInfAndSts>"
     )
 }
 
 fn document(order: &Order, of_group: &str, blocks: &str) -> Reply {
     let body = format!(
-        r#"<?xml version="1.0" encoding="UTF-8"?><Document xmlns="urn:iso:std:iso:20022:tech:xsd:pain.002.001.12"><CstmrPmtStsRpt><GrpHdr><MsgId>STS-{}</MsgId><CreDtTm>{}</CreDtTm></GrpHdr><OrgnlGrpInfAndSts><OrgnlMsgId>{}</OrgnlMsgId><OrgnlMsgNmId>pain.001.001.09</OrgnlMsgNmId>{of_group}</OrgnlGrpInfAndSts>{blocks}</CstmrPmtStsRpt></Document>"#,
+        r#"<?xml version="1.0" encoding="UTF-8"?><Document xmlns="urn:iso:std:iso:20022:tech:xsd:pain.002.001.12"><CstmrPmtStsRpt><GrpHdr><MsgId>STS-{}</MsgId><CreDtTm>{}</CreDtTm></GrpHdr><OrgnlGrpInfAndSts><OrgnlMsgId>{}</OrgnlMsgId><OrgnlMsgNmId>pain.001</OrgnlMsgNmId>{of_group}</OrgnlGrpInfAndSts>{blocks}</CstmrPmtStsRpt></Document>"#,
         beginning(&order.key, 24),
         Utc::now().format("%Y-%m-%dT%H:%M:%SZ"),
         escaped(&order.key),

@@ -3,6 +3,7 @@
 //! | request | what |
 //! |---|---|
 //! | `PUT /_sim/script` | other rules, for payments that arrive from now on |
+//! | `PUT /_sim/float` | what is left to pay from, as the rail says when it is asked |
 //! | `POST /_sim/tokens/expire` | every token is worth nothing from now on |
 //! | `GET /_sim/counts` | what arrived, what was paid, which faults were played |
 //! | `GET /_sim/ledger` | every payment, one JSON object a line |
@@ -24,6 +25,10 @@ pub(crate) fn answer(world: &World, asked: &Asked) -> Option<Reply> {
             Ok(()) => text(200, "it counts from now on"),
             Err(problem) => text(400, &problem),
         },
+        (&Method::PUT, "float") => {
+            world.set_float(String::from_utf8_lossy(&asked.body).trim());
+            text(200, "it is what is left from now on")
+        }
         (&Method::POST, "tokens/expire") => {
             world.tokens.expire();
             text(200, "all tokens are worth nothing")
@@ -36,10 +41,10 @@ pub(crate) fn answer(world: &World, asked: &Asked) -> Option<Reply> {
         (&Method::GET, page) => {
             match page.strip_prefix("ledger/").and_then(|key| world.ledger().entry(key)) {
                 Some(entry) => json(&entry),
-                None => text(404, "there are script, tokens/expire, counts, ledger and ledger/KEY"),
+                None => text(404, "there are script, float, tokens/expire, counts, ledger and ledger/KEY"),
             }
         }
-        _ => text(404, "there are script, tokens/expire, counts, ledger and ledger/KEY"),
+        _ => text(404, "there are script, float, tokens/expire, counts, ledger and ledger/KEY"),
     })
 }
 

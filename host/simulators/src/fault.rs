@@ -22,6 +22,8 @@ pub(crate) enum Kind {
     Busy(Option<u32>),
     /// With the rail's own code.
     Refuse(u16, String),
+    /// About another payment, which was refused with this code.
+    Stranger(String),
 }
 
 impl Fault {
@@ -37,6 +39,7 @@ impl Fault {
             Kind::Slow(_) => "slow",
             Kind::Busy(_) => return "busy".to_owned(),
             Kind::Refuse(..) => return "refuse".to_owned(),
+            Kind::Stranger(_) => return "stranger".to_owned(),
         };
         format!("{kind}-{}", if self.before { "before" } else { "after" })
     }

@@ -3,7 +3,7 @@
 //!
 //! - [`script`]: what happens to which payment, fixed when it arrives · [`ledger`]: what arrived and what was paid
 //! - [`fault`]: replies that go wrong · [`tokens`]: sessions · [`server`]: connections
-//! - [`audit`]: the ledger against somebody's books · [`control`]: the pages under `/_sim/` · [`mtn`], [`airtel`], [`bank`]: the rails' own words
+//! - [`parse`]: what arrives · [`audit`]: the ledger against somebody's books · [`control`]: the pages under `/_sim/` · [`mtn`], [`airtel`], [`bank`]: the rails' own words
 
 mod airtel;
 mod audit;
@@ -13,6 +13,7 @@ mod control;
 mod fault;
 mod ledger;
 mod mtn;
+mod parse;
 mod rail;
 mod script;
 mod server;
@@ -30,9 +31,10 @@ use tokio::task::JoinHandle;
 pub use airtel::Padding;
 pub use audit::{Audit, Booked};
 pub use ledger::{Counts, Entry};
-pub use rail::Name;
+pub use rail::{Ask, Asked, Name, Order, Rail, Reply};
+pub use script::Says;
+pub use tokens::Tokens;
 
-use rail::Rail;
 use server::World;
 
 /// Which rail, and how it behaves.
@@ -49,8 +51,8 @@ pub struct Options {
     pub forgetful: bool,
     /// Of the PIN and of message signatures; Airtel only.
     pub padding: Padding,
-    /// Airtel refuses what is not signed.
-    pub signing: bool,
+    /// Airtel takes what is not signed, too. In Zambia it does not.
+    pub unsigned: bool,
     /// Every exchange is kept as it was on the wire, for tests that look at the messages themselves.
     pub record: bool,
     pub tls: Option<Arc<ServerConfig>>,
@@ -67,7 +69,7 @@ impl Options {
             token_lifetime: Duration::from_secs(rail.token_seconds()),
             forgetful: false,
             padding: Padding::Pkcs1,
-            signing: false,
+            unsigned: false,
             record: false,
             tls: None,
         }
@@ -106,9 +108,14 @@ impl Simulator {
     pub async fn start(options: Options) -> io::Result<Self> {
         let rail: Box<dyn Rail> = match options.rail {
             Name::Mtn => Box::new(mtn::Mtn),
-            Name::Airtel => Box::new(airtel::Airtel::new(options.padding, options.signing)?),
+            Name::Airtel => Box::new(airtel::Airtel::new(options.padding, !options.unsigned)?),
             Name::Bank => Box::new(bank::Bank),
         };
+        Self::play(rail, options).await
+    }
+
+    /// Plays a rail of somebody's own; what the options say of which rail it is does not count.
+    pub async fn play(rail: Box<dyn Rail>, options: Options) -> io::Result<Self> {
         let world =
             World::new(rail, &options).map_err(|problem| io::Error::other(format!("script: {problem}")))?;
         let listener = TcpListener::bind(options.listen).await?;
@@ -131,6 +138,16 @@ impl Simulator {
     /// Every token that was given out is worth nothing from now on.
     pub fn expire_tokens(&self) {
         self.world.tokens.expire();
+    }
+
+    /// What is left to pay from, as it says from now on.
+    pub fn set_float(&self, left: &str) {
+        self.world.set_float(left);
+    }
+
+    /// Every token that it ever gave out.
+    pub fn tokens(&self) -> Vec<String> {
+        self.world.tokens.issued()
     }
 
     pub fn counts(&self) -> Counts {

@@ -5,11 +5,11 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use http::Method;
-use serde::Deserialize;
 use serde_json::{Value, json};
-use url::Url;
+use url::{Host, Url};
 use uuid::Uuid;
 
+use crate::parse::Json;
 use crate::rail::{Ask, Asked, Order, Rail, Reply};
 use crate::script::{self, Plan, Says};
 use crate::tokens::Tokens;
@@ -20,6 +20,8 @@ pub(crate) const API_KEY: &str = "simulated-mtn-api-key";
 pub(crate) const SUBSCRIPTION_KEY: &str = "simulated-mtn-subscription-key";
 
 const TRANSFER: &str = "/disbursement/v1_0/transfer";
+const BALANCE: &str = "/disbursement/v1_0/account/balance";
+const HOLDER: &str = "/disbursement/v1_0/accountholder/msisdn";
 const NOTE_CHARS_MAX: usize = 160;
 /// Each market pays in its own currency, and the sandbox in euros wherever one is.
 const MARKETS: [(&str, &str); 15] = [
@@ -47,39 +49,51 @@ const SANDBOX: [(&str, &str); 15] = [
     ("46733123452", "then failed EXPIRED"),
     ("46733123453", "then pending"),
     ("46733123454", "then pending, after 4s settled"),
-    ("46733123455", "then failed NOT_ENOUGH_FUNDS"),
-    ("46733123456", "then failed PAYER_LIMIT_REACHED"),
-    ("46733123457", "then failed PAYEE_NOT_FOUND"),
-    ("46733123458", "pay refuse 500 NOT_ALLOWED"),
-    ("46733123459", "pay refuse 500 NOT_ALLOWED_TARGET_ENVIRONMENT"),
-    ("46733123460", "pay refuse 500 INVALID_CALLBACK_URL_HOST"),
-    ("46733123461", "pay refuse 500 INVALID_CURRENCY"),
-    ("46733123462", "pay refuse 500 INTERNAL_PROCESSING_ERROR"),
-    ("46733123463", "pay refuse 503 SERVICE_UNAVAILABLE"),
+    ("46733123455", "then failed COULD_NOT_PERFORM_TRANSACTION"),
+    ("46733123456", "then failed COULD_NOT_PERFORM_TRANSACTION"),
+    ("46733123457", "then failed PAYER_NOT_FOUND"),
+    ("46733123458", "then failed NOT_ALLOWED"),
+    ("46733123459", "then failed NOT_ALLOWED_TARGET_ENVIRONMENT"),
+    ("46733123460", "then failed INVALID_CALLBACK_URL_HOST"),
+    ("46733123461", "then failed INVALID_CURRENCY"),
+    ("46733123462", "then failed INTERNAL_PROCESSING_ERROR"),
+    ("46733123463", "then failed SERVICE_UNAVAILABLE"),
     ("46733123464", "then failed TRANSFER_TYPE_UNKNOWN"),
 ];
 
 #[derive(Debug)]
 pub(crate) struct Mtn;
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug)]
 struct Transfer {
     amount: String,
     currency: String,
     external_id: String,
-    payee: Party,
-    #[serde(default)]
+    party_id_type: String,
+    party_id: String,
     payer_message: String,
-    #[serde(default)]
     payee_note: String,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Party {
-    party_id_type: String,
-    party_id: String,
+impl Transfer {
+    fn read(body: &[u8]) -> Option<Self> {
+        let json = Json::read(body)?;
+        let text = |path: &[&str]| json.text(path).map(ToOwned::to_owned);
+        let note = |name: &str| match json.at(&[name]) {
+            None => Some(String::new()),
+            Some(Json::Text(text)) => Some(text.clone()),
+            Some(_) => None,
+        };
+        Some(Self {
+            amount: text(&["amount"])?,
+            currency: text(&["currency"])?,
+            external_id: text(&["externalId"])?,
+            party_id_type: text(&["payee", "partyIdType"])?,
+            party_id: text(&["payee", "partyId"])?,
+            payer_message: note("payerMessage")?,
+            payee_note: note("payeeNote")?,
+        })
+    }
 }
 
 impl Rail for Mtn {
@@ -92,10 +106,17 @@ impl Rail for Mtn {
                 Ok(Ask::Pay(Box::new(order(asked, reference, transfer)?)))
             }
             (&Method::GET, path) => {
-                let reference = path.strip_prefix(TRANSFER).and_then(|rest| rest.strip_prefix('/'));
-                let Some(reference) = reference else { return Err(Reply::empty(404)) };
+                let after = |prefix: &str| path.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('/'));
+                let payee = after(HOLDER).and_then(|rest| rest.strip_suffix("/active"));
+                let ask = match (after(TRANSFER), after(BALANCE), payee) {
+                    (Some(reference), ..) => Ask::Status(reference.to_lowercase()),
+                    (_, Some(currency), _) => Ask::Balance(currency.to_owned()),
+                    (.., Some(payee)) => Ask::Payee(payee.to_owned()),
+                    _ => return Err(Reply::empty(404)),
+                };
                 authorised(asked, tokens)?;
-                Ok(Ask::Status(reference.to_lowercase()))
+                market(asked)?;
+                Ok(ask)
             }
             _ => Err(Reply::empty(404)),
         }
@@ -144,8 +165,25 @@ impl Rail for Mtn {
         &["object"]
     }
 
+    fn balance(&self, currency: &str, left: &str) -> Reply {
+        Reply::json(200, &json!({ "availableBalance": left, "currency": currency }))
+    }
+
+    /// By the sandbox's numbers: one that nobody has, one that is not active.
+    fn payee(&self, payee: &str) -> Reply {
+        match payee {
+            "46733123450" => self.not_found(),
+            _ => Reply::json(200, &json!({ "result": payee != "46733123451" })),
+        }
+    }
+
+    /// There a reason is always an object.
     fn callback(&self, order: &Order, says: &Says) -> Option<String> {
-        Some(state(order, says).to_string())
+        let mut state = state(order, says);
+        if let Some(code) = state["reason"].as_str().map(ToOwned::to_owned) {
+            state["reason"] = json!({ "code": code, "message": "Said by the simulator." });
+        }
+        Some(state.to_string())
     }
 }
 
@@ -191,8 +229,7 @@ fn transfer(asked: &Asked) -> Result<(String, Transfer), Reply> {
     if asked.header("content-type") != Some("application/json") {
         return Err(wrong("Content-Type is not application/json"));
     }
-    let transfer: Transfer =
-        serde_json::from_slice(&asked.body).map_err(|error| wrong(&error.to_string()))?;
+    let transfer = Transfer::read(&asked.body).ok_or_else(|| wrong("the body is not as documented"))?;
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (whole, decimals) = transfer.amount.split_once('.').unwrap_or((&transfer.amount, "0"));
     if !digits(whole)
@@ -201,9 +238,9 @@ fn transfer(asked: &Asked) -> Result<(String, Transfer), Reply> {
     {
         return Err(wrong("amount is no positive decimal number"));
     }
-    if transfer.payee.party_id_type != "MSISDN"
-        || !digits(&transfer.payee.party_id)
-        || !(8..=15).contains(&transfer.payee.party_id.len())
+    if transfer.party_id_type != "MSISDN"
+        || !digits(&transfer.party_id)
+        || !(8..=15).contains(&transfer.party_id.len())
     {
         return Err(wrong("payee is no MSISDN"));
     }
@@ -215,22 +252,25 @@ fn transfer(asked: &Asked) -> Result<(String, Transfer), Reply> {
     Ok((reference, transfer))
 }
 
+/// The currency of the market that a request is for.
+fn market(asked: &Asked) -> Result<&'static str, Reply> {
+    let named = asked.header("x-target-environment");
+    let market = MARKETS.iter().find(|(market, _)| named == Some(market));
+    market.map(|(_, currency)| *currency).ok_or_else(|| {
+        refusal(500, "NOT_ALLOWED_TARGET_ENVIRONMENT", "Access to target environment is forbidden.")
+    })
+}
+
 /// What depends on the account: environment, currency, address for callbacks.
 fn order(asked: &Asked, reference: String, transfer: Transfer) -> Result<Order, Reply> {
-    let market = MARKETS.iter().find(|(market, _)| asked.header("x-target-environment") == Some(market));
-    let Some((_, currency)) = market else {
-        return Err(refusal(
-            500,
-            "NOT_ALLOWED_TARGET_ENVIRONMENT",
-            "Access to target environment is forbidden.",
-        ));
-    };
-    if transfer.currency != *currency {
+    let currency = market(asked)?;
+    if transfer.currency != currency {
         return Err(refusal(500, "INVALID_CURRENCY", "Currency not supported."));
     }
     let callback = match asked.header("x-callback-url").map(Url::parse) {
         None => None,
-        Some(Ok(url)) if url.host_str().is_some() => Some(url),
+        // A host by its name and over TLS; this machine itself is taken as well, for nothing else can be reached from here.
+        Some(Ok(url)) if may_be_called(&url) => Some(url),
         Some(_) => {
             return Err(refusal(
                 500,
@@ -241,17 +281,26 @@ fn order(asked: &Asked, reference: String, transfer: Transfer) -> Result<Order, 
     };
     Ok(Order {
         key: reference,
-        payee: transfer.payee.party_id,
+        payee: transfer.party_id,
         amount: transfer.amount,
         currency: transfer.currency,
         reference: transfer.external_id,
         note: transfer.payee_note,
+        batch: String::new(),
         callback,
     })
 }
 
 fn refusal(status: u16, code: &str, message: &str) -> Reply {
     Reply::json(status, &json!({ "message": message, "code": code }))
+}
+
+fn may_be_called(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => url.scheme() == "https" || name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        _ => false,
+    }
 }
 
 /// The resource, as a question and a callback show it.

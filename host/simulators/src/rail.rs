@@ -63,7 +63,7 @@ impl FromStr for Name {
 
 /// A request, whole.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub struct Asked {
     pub method: Method,
     pub path: String,
     pub query: Option<String>,
@@ -83,16 +83,22 @@ impl Asked {
 
 /// What a request is about.
 #[derive(Debug)]
-pub(crate) enum Ask {
+pub enum Ask {
     Session,
     Pay(Box<Order>),
     /// By the rail's form of the key.
     Status(String),
+    /// What is left to pay from, in a currency.
+    Balance(String),
+    /// A payee, before he is paid.
+    Payee(String),
+    /// Its public keys.
+    Keys,
 }
 
 /// A payment as the rail was asked for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Order {
+pub struct Order {
     /// The rail's form of the key.
     pub key: String,
     pub payee: String,
@@ -101,13 +107,31 @@ pub(crate) struct Order {
     /// A text of the payer's that the rail gives back.
     pub reference: String,
     pub note: String,
+    /// The payer's name for the batch that it came in, where the rail has such.
+    pub batch: String,
     /// Where it wants to hear of the outcome.
     pub callback: Option<Url>,
 }
 
+impl Order {
+    /// One that nobody here has asked for.
+    pub(crate) fn somebody_elses() -> Self {
+        Self {
+            key: "9f86d081-884c-4d65-9a2f-eaa0c55ad015".to_owned(),
+            payee: "260960000000".to_owned(),
+            amount: "1".to_owned(),
+            currency: "ZMW".to_owned(),
+            reference: "9f86d081-884c-4d65-9a2f-eaa0c55ad015".to_owned(),
+            note: String::new(),
+            batch: String::new(),
+            callback: None,
+        }
+    }
+}
+
 /// A reply as the rail means it.
 #[derive(Debug, Clone)]
-pub(crate) struct Reply {
+pub struct Reply {
     pub status: StatusCode,
     pub content_type: &'static str,
     pub retry_after: Option<u32>,
@@ -115,16 +139,16 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    pub(crate) fn new(status: u16, content_type: &'static str, body: impl Into<String>) -> Self {
+    pub fn new(status: u16, content_type: &'static str, body: impl Into<String>) -> Self {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         Self { status, content_type, retry_after: None, body: body.into() }
     }
 
-    pub(crate) fn json(status: u16, body: &serde_json::Value) -> Self {
+    pub fn json(status: u16, body: &serde_json::Value) -> Self {
         Self::new(status, "application/json", body.to_string())
     }
 
-    pub(crate) fn empty(status: u16) -> Self {
+    pub fn empty(status: u16) -> Self {
         Self::new(status, "", "")
     }
 
@@ -135,7 +159,7 @@ impl Reply {
     }
 }
 
-pub(crate) trait Rail: fmt::Debug + Send + Sync {
+pub trait Rail: fmt::Debug + Send + Sync {
     /// What a request is, or the reply to one that is not as it should be: first its shape, then who sends it.
     fn read(&self, asked: &Asked, tokens: &Tokens) -> Result<Ask, Reply>;
 
@@ -160,6 +184,7 @@ pub(crate) trait Rail: fmt::Debug + Send + Sync {
     fn refused(&self, status: u16, code: &str) -> Reply;
 
     /// What the rail's own sandbox does with a payment, where no rule fits.
+    #[doc(hidden)]
     fn plan(&self, _: &Order) -> Option<Plan> {
         None
     }
@@ -167,6 +192,21 @@ pub(crate) trait Rail: fmt::Debug + Send + Sync {
     /// Forms in which it can say no, besides the usual one.
     fn variants(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// The reply to a question about what is left.
+    fn balance(&self, _currency: &str, _left: &str) -> Reply {
+        Reply::empty(404)
+    }
+
+    /// The reply to a question about a payee.
+    fn payee(&self, _payee: &str) -> Reply {
+        Reply::empty(404)
+    }
+
+    /// The reply to a question for its public keys.
+    fn keys(&self) -> Reply {
+        Reply::empty(404)
     }
 
     /// What it tells an address of ours, if it does so at all.

@@ -26,6 +26,7 @@
 //! | `slow MS` | the reply comes later |
 //! | `busy [SECONDS]` | 429, with `Retry-After` where seconds are given |
 //! | `refuse N CODE` | an error of the rail with this status and code |
+//! | `stranger CODE` | in `ask`: about another payment, which was refused with this code |
 //! | `either N REPLY \| N REPLY …` | one of them by weight, the same one for the same seed, key and number of the request |
 //!
 //! In `pay` the payment is taken into the books all the same, unless the word ends in `-before`: `close-before`,
@@ -45,11 +46,11 @@ use crate::rail::Order;
 
 /// The timeline of a payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Plan {
-    pub pay: Vec<Step>,
-    pub ask: Vec<Step>,
-    pub then: Vec<Moment>,
-    pub call: Vec<Duration>,
+pub struct Plan {
+    pub(crate) pay: Vec<Step>,
+    pub(crate) ask: Vec<Step>,
+    pub(crate) then: Vec<Moment>,
+    pub(crate) call: Vec<Duration>,
 }
 
 impl Default for Plan {
@@ -79,7 +80,7 @@ pub(crate) struct Moment {
 
 /// What the rail says of a payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Says {
+pub enum Says {
     Settled,
     Pending(Option<String>),
     Failed { variant: Option<String>, code: String },
@@ -243,6 +244,7 @@ fn step(text: &str) -> Result<Step, String> {
         ("slow", rest) => Kind::Slow(Duration::from_millis(number(rest)?.into())),
         ("busy", "") => Kind::Busy(None),
         ("busy", rest) => Kind::Busy(Some(number(rest)?)),
+        ("stranger", code) if !code.is_empty() => Kind::Stranger(code.to_owned()),
         ("refuse", rest) => {
             let (http, code) = rest.split_once(char::is_whitespace).ok_or("expected refuse STATUS CODE")?;
             Kind::Refuse(status(http)?, code.trim().to_owned())

@@ -38,6 +38,8 @@ pub(crate) struct World {
     pub tokens: Tokens,
     script: Mutex<Arc<Script>>,
     ledger: Mutex<Ledger>,
+    /// What is left to pay from, as it says.
+    float: Mutex<String>,
     seed: String,
     forgetful: bool,
     /// None: nothing is kept of what was said.
@@ -59,6 +61,7 @@ impl World {
             tokens: Tokens::new(options.token_lifetime),
             script: Mutex::new(Arc::new(Script::parse(&options.script, rail.variants())?)),
             ledger: Mutex::default(),
+            float: Mutex::new("1000000.00".to_owned()),
             seed: options.seed.clone(),
             forgetful: options.forgetful,
             recorded: options.record.then(Mutex::default),
@@ -80,6 +83,14 @@ impl World {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn set_float(&self, left: &str) {
+        left.clone_into(&mut self.float.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn float(&self) -> String {
+        self.float.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     pub(crate) fn recorded(&self) -> Vec<Recorded> {
         let recorded = self.recorded.as_ref().map(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner));
         recorded.map(|kept| kept.clone()).unwrap_or_default()
@@ -98,6 +109,9 @@ impl World {
             Ok(Ask::Session) => self.open().await,
             Ok(Ask::Pay(order)) => self.pay(order).await,
             Ok(Ask::Status(key)) => self.ask(&key).await,
+            Ok(Ask::Balance(currency)) => (self.rail.balance(&currency, &self.float()), Manner::Whole),
+            Ok(Ask::Payee(payee)) => (self.rail.payee(&payee), Manner::Whole),
+            Ok(Ask::Keys) => (self.rail.keys(), Manner::Whole),
         }
     }
 
@@ -173,6 +187,10 @@ impl World {
             Kind::Empty(status) => (Reply::empty(*status), Manner::Whole),
             Kind::Busy(retry_after) => {
                 (Reply { retry_after: *retry_after, ..self.rail.busy() }, Manner::Whole)
+            }
+            Kind::Stranger(code) => {
+                let says = Says::Failed { variant: None, code: code.clone() };
+                (self.rail.status(&Order::somebody_elses(), &says), Manner::Whole)
             }
             Kind::Refuse(status, code) => (self.rail.refused(*status, code), Manner::Whole),
             Kind::Slow(pause) => {

@@ -7,14 +7,16 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 #[derive(Debug)]
-pub(crate) struct Tokens {
-    pub lifetime: Duration,
+pub struct Tokens {
+    pub(crate) lifetime: Duration,
     ends: Mutex<HashMap<String, Instant>>,
+    /// All that were ever given out.
+    issued: Mutex<Vec<String>>,
 }
 
 impl Tokens {
     pub(crate) fn new(lifetime: Duration) -> Self {
-        Self { lifetime, ends: Mutex::default() }
+        Self { lifetime, ends: Mutex::default(), issued: Mutex::default() }
     }
 
     pub(crate) fn issue(&self) -> String {
@@ -23,10 +25,15 @@ impl Tokens {
         let mut ends = self.ends();
         ends.retain(|_, end| *end > now);
         ends.insert(token.clone(), now + self.lifetime);
+        self.issued.lock().unwrap_or_else(PoisonError::into_inner).push(token.clone());
         token
     }
 
-    pub(crate) fn is_good(&self, token: &str) -> bool {
+    pub(crate) fn issued(&self) -> Vec<String> {
+        self.issued.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn is_good(&self, token: &str) -> bool {
         self.ends().get(token).is_some_and(|end| *end > Instant::now())
     }
 

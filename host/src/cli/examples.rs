@@ -108,7 +108,8 @@ pub(super) const CHECK: &str = "Examples:
   railhost --config config/production.toml check";
 
 pub(super) const SIMULATE: &str = "Examples:
-  railhost simulate mtn";
+  railhost simulate mtn
+  railhost simulate --rail rail.toml --exchanges exchanges";
 
 pub(super) const BENCH: &str = "Examples:
   railhost bench config/bench/1-burn-down.toml --quick";
@@ -120,7 +121,8 @@ pub(super) const PLUGIN: &str = "Examples:
 
 pub(super) const PLUGIN_NEW: &str = "Examples:
   railhost plugin new myrail
-  railhost plugin new myrail --into adapters";
+  railhost plugin new myrail --lang python
+  railhost plugin new myrail --lang js --into adapters";
 
 pub(super) const PLUGIN_INSPECT: &str = "Examples:
   railhost plugin inspect myrail.wasm
@@ -137,6 +139,11 @@ pub(super) const PLUGIN_TEST: &str = "Examples:
   railhost plugin test myrail.wasm
   railhost plugin test myrail.wasm --rail rail.toml --exchanges exchanges
   railhost plugin test myrail.wasm --rail rail.toml --exchanges exchanges --report report.json";
+
+pub(super) const PLUGIN_RUN: &str = "Examples:
+  railhost plugin run
+  railhost plugin run myrail --watch
+  railhost plugin run myrail --script 'otherwise: pay close-after'";
 
 pub(super) const PLUGIN_RECORD: &str = "Examples:
   railhost plugin record --rail rail.toml --payment '{\"amount\": \"1.00\", \"currency\": \"ZMW\", \"destination\": \"260961234567\"}' --out recorded
@@ -159,6 +166,15 @@ pub(super) const PLUGIN_VERIFY: &str = "Examples:
   railhost plugin verify myrail.wasm --rail myrail.toml --signature myrail.wasm.sig --trusted 3b6a27bcceb6a42d62a3a8d02a6f0d73653215771de243a63ac048a18b59da29
 
 Exit code 65 says that none of the keys has signed it.";
+
+pub(super) const PLUGIN_PUSH: &str = "\
+Examples:
+  railhost plugin push myrail.wasm --to registry.example/rails/myrail:1.0
+  railhost plugin push myrail.wasm --rail myrail.toml --signature myrail.wasm.sig --to registry.example/rails/myrail:1.0";
+
+pub(super) const PLUGIN_PULL: &str = "\
+Examples:
+  railhost plugin pull registry.example/rails/myrail@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 --out pulled";
 
 pub(super) const PLUGIN_REVOKE: &str = "Examples:
   railhost plugin revoke 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 --by ada --why 'stolen key'

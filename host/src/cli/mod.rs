@@ -197,7 +197,8 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let checks = matches!(command, Command::Check);
     // Whoever checks wants to know all that is wrong; everybody else is refused at the first of it.
     let config = if checks { Config::gather(&file, asked_for)? } else { load()? };
-    let dev = arguments.dev || matches!(command, Command::Demo(_));
+    let is_private = matches!(&command, Command::Plugin(plugin) if plugin.is_private());
+    let dev = arguments.dev || is_private || matches!(command, Command::Demo(_));
     if checks && !dev && config.database().is_err() {
         return check::run(&config, None, arguments.json).await;
     }

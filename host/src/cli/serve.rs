@@ -1,5 +1,6 @@
 //! Runs a host until it is told to stop.
 
+mod exchanges;
 mod record;
 
 use std::convert::Infallible;
@@ -9,13 +10,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use railhost::callbacks;
 use railhost::observe::{self, Health, Metrics};
 use railhost::outbox::lease::Executor;
 use railhost::outbox::read::Reader;
 use railhost::outbox::{Database, Error, ready};
-use railhost::rail::{Rails, Rules};
+use railhost::rail::{Rails, Rules, Sandbox};
 use railhost::relayer;
+use railhost::{callbacks, conformance};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
@@ -56,7 +57,14 @@ impl Serve {
         let executor = Executor::new(database, options.worker_id.clone(), 1);
         let (events, told) = mpsc::unbounded_channel();
         let mut recorder = Recorder::new(told, executor.clone());
-        let rules = Rules { production: config.production };
+        let kept = config.relayer.record_to.as_deref().map(exchanges::keep).transpose()?;
+        let (exchanged, keeper) = kept.unzip();
+        options.recorder = exchanged;
+        let rules = Rules {
+            production: config.production,
+            recorded: options.recorder.is_some(),
+            examine: Some(conformance::examine),
+        };
         let loaded = tokio::select! {
             loaded = Rails::load(&sandbox, &config.rails_folder, rules, events) => loaded,
             () = heard.first() => return Ok(told_early()),
@@ -89,7 +97,7 @@ impl Serve {
             }
         }
         let names: Vec<_> = rails.all().iter().map(|rail| rail.name.clone()).collect();
-        let hints = take_hints(callbacks, database, &rails, metrics.clone());
+        let hints = take_hints(callbacks, database, sandbox.clone(), &rails, metrics.clone());
         let host =
             relayer::run(database, sandbox.clone(), rails.clone(), metrics.clone(), options.clone(), stopped);
         say(&format!(
@@ -110,6 +118,10 @@ impl Serve {
             never = recorder.hear(&rails, &metrics) => match never {},
         };
         record_the_rest(recorder, &mut heard).await;
+        drop(options);
+        if let Some(keeper) = keeper {
+            keeper.await.ok();
+        }
         match ended? {
             0 => say("Drained: nothing is in flight."),
             left => say(&format!("{left} payments were still in flight; other hosts ask about them.")),
@@ -163,11 +175,12 @@ async fn listen(
 async fn take_hints(
     listener: Option<TcpListener>,
     database: &Database,
+    sandbox: Arc<Sandbox>,
     rails: &Rails,
     metrics: Arc<Metrics>,
 ) -> Infallible {
     match listener {
-        Some(listener) => callbacks::serve(listener, database, rails, metrics).await,
+        Some(listener) => callbacks::serve(listener, database, sandbox, rails, metrics).await,
         None => std::future::pending().await,
     }
 }

@@ -1,3 +1,5 @@
+pub(super) mod own;
+
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,6 +9,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use rail_simulators::{Name, Options, Padding, Simulator};
+use railhost::conformance::Case;
+use railhost::rail::definition::Definition;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -14,11 +18,22 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::BadArgument;
 use super::print::{out, say};
+use own::OwnRail;
+
+/// Of a rail that none of ours is.
+const OWN_PORT: u16 = 7104;
 
 #[derive(Debug, Args)]
 pub(super) struct Simulate {
     /// mtn, airtel or bank.
-    rail: Name,
+    #[arg(required_unless_present = "file")]
+    rail: Option<Name>,
+    /// Or a rail of your own, by its file: it answers as the recorded exchanges do.
+    #[arg(long = "rail", value_name = "FILE", conflicts_with = "rail", requires = "exchanges")]
+    file: Option<PathBuf>,
+    /// The recorded exchanges of your own rail: a folder of JSON files, or a file with one a line.
+    #[arg(long, value_name = "PLACE")]
+    exchanges: Option<PathBuf>,
     /// Where it listens; each rail has a port of its own, which the rails' files in config/ name.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
@@ -34,9 +49,9 @@ pub(super) struct Simulate {
     /// How Airtel wants its PIN padded.
     #[arg(long, value_enum, default_value = "pkcs1")]
     padding: PaddingName,
-    /// Airtel refuses what is not signed.
+    /// Airtel takes what is not signed, too.
     #[arg(long)]
-    signing: bool,
+    unsigned: bool,
     /// PEM, leaf first: it speaks TLS.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_certificate: Option<PathBuf>,
@@ -50,11 +65,13 @@ enum PaddingName {
     Pkcs1,
     OaepSha1,
     OaepSha256,
+    OaepSha256Mgf1Sha1,
 }
 
 impl Simulate {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let listen = self.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], self.rail.port())));
+        let port = self.rail.map_or(OWN_PORT, Name::port);
+        let listen = self.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], port)));
         if !listen.ip().is_loopback() {
             return Err(BadArgument(format!("--listen is {listen}, expected an address of loopback")).into());
         }
@@ -72,18 +89,27 @@ impl Simulate {
                 PaddingName::Pkcs1 => Padding::Pkcs1,
                 PaddingName::OaepSha1 => Padding::OaepSha1,
                 PaddingName::OaepSha256 => Padding::OaepSha256,
+                PaddingName::OaepSha256Mgf1Sha1 => Padding::OaepSha256Mgf1Sha1,
             },
-            signing: self.signing,
+            unsigned: self.unsigned,
             tls: self.tls()?,
-            ..Options::new(self.rail)
+            ..Options::new(self.rail.unwrap_or(Name::Mtn))
         };
-        let simulator = Simulator::start(options)
-            .await
-            .map_err(|error| BadArgument(format!("{} on {listen}: {error}", self.rail)))?;
+        let (name, started) = match (&self.file, &self.exchanges) {
+            (Some(file), Some(place)) => {
+                let definition = Definition::load(file)?;
+                let cases = Case::load_all(place).map_err(BadArgument)?;
+                (
+                    definition.name.clone(),
+                    Simulator::play(Box::new(OwnRail::new(&definition, cases)), options).await,
+                )
+            }
+            _ => (options.rail.to_string(), Simulator::start(options).await),
+        };
+        let simulator = started.map_err(|error| BadArgument(format!("{name} on {listen}: {error}")))?;
         let base = simulator.base();
         say(&format!(
-            "{} is simulated on {base}; {base}/_sim/counts, /_sim/ledger and /_sim/ledger/KEY tell what happened, PUT {base}/_sim/script changes what will. Ctrl-C ends it.",
-            self.rail
+            "{name} is simulated on {base}; {base}/_sim/counts, /_sim/ledger and /_sim/ledger/KEY tell what happened, PUT {base}/_sim/script changes what will. Ctrl-C ends it."
         ));
         let (mut terminate, mut interrupt) =
             (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);

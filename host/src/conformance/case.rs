@@ -19,6 +19,8 @@ pub enum Operation {
     Validate,
     Disburse,
     QueryStatus,
+    /// What the rail told unasked and signed; `reply` is what came.
+    Callback,
 }
 
 impl Operation {
@@ -26,14 +28,14 @@ impl Operation {
         match self {
             Self::Validate => Task::Validate,
             Self::Disburse => Task::Disburse,
-            Self::QueryStatus => Task::Query,
+            Self::QueryStatus | Self::Callback => Task::Query,
         }
     }
 
     /// What a host would make of a call.
     pub(super) fn judge(self, attempt: &Attempt) -> Decision {
         match self {
-            Self::QueryStatus => outcome::query(&attempt.heard, &attempt.witness),
+            Self::QueryStatus | Self::Callback => outcome::query(&attempt.heard, &attempt.witness),
             Self::Disburse | Self::Validate => outcome::disburse(&attempt.heard, &attempt.witness),
         }
     }
@@ -58,6 +60,9 @@ pub struct Case {
     /// The replies to the steps before the one that decides, by their names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub before: BTreeMap<String, Reply>,
+    /// Whether the token that the request carried was fetched for it; a refused one that is old says less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_is_fresh: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply: Option<Reply>,
     pub expect: Expected,
@@ -120,7 +125,8 @@ impl Reply {
         }
     }
 
-    pub(super) fn bytes(&self) -> Vec<u8> {
+    /// Its body as it comes.
+    pub fn bytes(&self) -> Vec<u8> {
         match (&self.base64, &self.body) {
             (Some(base64), _) => STANDARD.decode(base64).unwrap_or_default(),
             (None, Value::Null) => Vec::new(),
@@ -236,13 +242,15 @@ impl Case {
             outbox_id: Some(outbox_id),
             payment,
             captured,
+            token_is_fresh: attempt.witness.exchanges.last().and_then(|exchange| exchange.token_is_fresh),
             before: before.iter().filter_map(reply).collect(),
             reply: last.reply.as_ref().map(Reply::of),
             expect: Expected::of(&decision),
         })
     }
 
-    pub(super) fn instruction(&self) -> Arc<Instruction> {
+    /// The payment that it is about.
+    pub fn instruction(&self) -> Arc<Instruction> {
         Arc::new(self.read().expect("it was read when the case was loaded"))
     }
 

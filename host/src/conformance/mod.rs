@@ -11,11 +11,13 @@ mod rules;
 use std::path::Path;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
+
 use crate::rail::artifact::{self, Digest, Outline};
 use crate::rail::definition::{Definition, Profile};
 use crate::rail::{Attempt, Captures, LoadError, Loaded, Sandbox};
 
-pub use case::{Case, Expected, Operation};
+pub use case::{Case, Expected, ExpectedClass, Operation, Reply};
 use replay::Replay;
 pub use report::{Finding, Report, Verdict};
 
@@ -59,6 +61,24 @@ pub async fn run(
     Ok(report)
 }
 
+/// Whether a component and a rail's file come to what the recorded exchanges expect that the file names: what was approved before is
+/// judged the same, or the pair is not taken.
+pub fn examine<'e>(sandbox: &'e Sandbox, definition: &'e Definition) -> BoxFuture<'e, Result<(), LoadError>> {
+    Box::pin(async move {
+        let Some(place) = &definition.file.exchanges else { return Ok(()) };
+        let cases = Case::load_all(&definition.path(place)).map_err(LoadError::Judged)?;
+        let replay = Arc::new(Replay::default());
+        let loaded = Loaded::offline(sandbox, definition, replay.clone()).await?;
+        for case in cases {
+            let attempt = call(sandbox, &loaded, &replay, &case).await;
+            if let Some(why) = rules::differs(&case, &attempt) {
+                return Err(LoadError::Judged(format!("{}: {why}", case.name)));
+            }
+        }
+        Ok(())
+    })
+}
+
 /// What each recorded exchange comes to with a component and a rail's file, in their order.
 pub async fn replay(
     sandbox: Sandbox,
@@ -82,11 +102,25 @@ pub async fn replay(
 }
 
 impl Bench {
-    /// Plays a case from its beginning.
     async fn call(&self, case: &Case) -> Attempt {
-        self.replay.begin(case);
-        let captures = Captures::knowing(&case.captured);
-        let task = case.operation.task();
-        self.loaded.carry(&self.sandbox, task, case.instruction(), None, captures).await
+        call(&self.sandbox, &self.loaded, &self.replay, case).await
     }
+}
+
+/// Plays a case from its beginning.
+async fn call(sandbox: &Sandbox, loaded: &Loaded, replay: &Replay, case: &Case) -> Attempt {
+    replay.begin(case);
+    if case.operation == Operation::Callback
+        && let (Some(callback), Some(told)) = (&loaded.form.callback, &case.reply)
+    {
+        let headers = told.headers.clone().into_iter().collect();
+        return loaded.hear(sandbox, callback, case.instruction(), headers, told.bytes().into()).await;
+    }
+    let captures = Captures::knowing(&case.captured);
+    let task = case.operation.task();
+    let mut attempt = loaded.carry(sandbox, task, case.instruction(), None, captures).await;
+    if let Some(last) = attempt.witness.exchanges.last_mut() {
+        last.token_is_fresh = case.token_is_fresh.or(last.token_is_fresh);
+    }
+    attempt
 }

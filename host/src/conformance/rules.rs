@@ -129,7 +129,7 @@ fn told(attempt: &Attempt) -> String {
 }
 
 /// What a case expects and did not get.
-fn differs(case: &Case, attempt: &Attempt) -> Option<String> {
+pub(super) fn differs(case: &Case, attempt: &Attempt) -> Option<String> {
     let Expected { class, code, reference, differs } = &case.expect;
     if case.operation == Operation::Validate {
         let found = match &attempt.heard {
@@ -167,6 +167,7 @@ fn every_class(bench: &Bench, report: &mut Report, watch: &Watch) {
         let operation = match operation {
             form::Operation::Disburse => Operation::Disburse,
             form::Operation::QueryStatus if form.can_query() => Operation::QueryStatus,
+            form::Operation::QueryStatus if form.callback.is_some() => Operation::Callback,
             form::Operation::QueryStatus => continue,
         };
         // What is merely heard of is pending where nothing says more.

@@ -57,6 +57,9 @@ pub struct Metrics {
     longest_wait_seconds: Gauge,
     attempts_pending: IntCounterVec,
     callbacks: IntCounterVec,
+    float: GaugeVec,
+    float_low: IntGaugeVec,
+    float_unknown: IntCounterVec,
     expected: Mutex<BTreeSet<String>>,
 }
 
@@ -142,13 +145,11 @@ impl Metrics {
                 "Verdicts of the host that an adapter did not bear out: the rail was asked again.",
                 &["rail"],
             )?,
-            certificate_expires: in_registry.add(GaugeVec::new(
-                Opts::new(
-                    "rail_certificate_expires_seconds",
-                    "When a certificate of a rail ends, in seconds since 1970.",
-                ),
+            certificate_expires: in_registry.amounts(
+                "rail_certificate_expires_seconds",
+                "When a certificate of a rail ends, in seconds since 1970.",
                 &["rail", "certificate"],
-            )?)?,
+            )?,
             revoked: in_registry.gauges(
                 "rail_revoked",
                 "1 where the component of a rail is revoked: nothing is sent until it is replaced.",
@@ -202,6 +203,21 @@ impl Metrics {
                 "callbacks_total",
                 "Callbacks of rails, by what became of them.",
                 &["rail", "hint"],
+            )?,
+            float: in_registry.amounts(
+                "rail_float",
+                "What is left to pay from, as the rail said last.",
+                &["rail", "currency"],
+            )?,
+            float_low: in_registry.gauges(
+                "rail_float_low",
+                "1 while less is left than the rail's floor, and nothing is paid.",
+                &["rail", "currency"],
+            )?,
+            float_unknown: in_registry.counters(
+                "rail_float_unknown_total",
+                "Questions about what is left that the rail did not answer.",
+                &["rail"],
             )?,
             attempts_pending: in_registry.counters(
                 "attempts_pending_total",
@@ -282,6 +298,18 @@ impl Metrics {
                 self.retry_depth.observe(f64::from(lease.attempt_no));
             }
         }
+    }
+
+    /// What is left, in the currency's smallest unit.
+    pub(crate) fn float(&self, rail: &str, currency: &str, left_minor: i128, is_low: bool) {
+        let unit =
+            10_f64.powi(payment::decimals(currency).and_then(|n| i32::try_from(n).ok()).unwrap_or_default());
+        self.float.with_label_values(&[rail, currency]).set(left_minor as f64 / unit);
+        self.float_low.with_label_values(&[rail, currency]).set(is_low.into());
+    }
+
+    pub(crate) fn float_unknown(&self, rail: &str) {
+        self.float_unknown.with_label_values(&[rail]).inc();
     }
 
     /// The rail's name is the caller's to choose.
@@ -375,6 +403,10 @@ impl Maker<'_> {
 
     fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntGaugeVec> {
         self.add(IntGaugeVec::new(Opts::new(name, help), labels)?)
+    }
+
+    fn amounts(&self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<GaugeVec> {
+        self.add(GaugeVec::new(Opts::new(name, help), labels)?)
     }
 
     fn seconds(&self, name: &str, help: &str) -> prometheus::Result<Gauge> {

@@ -199,13 +199,23 @@ impl Executor {
 
     /// Keeps what was heard after the lease was lost; `false` if this lease had spoken already.
     pub async fn record_late_answer(&self, completion: &Completion) -> Result<bool, Error> {
+        self.record(completion, false).await
+    }
+
+    /// Keeps what the rail said unasked and signed. It has no lease: the token is made of what was said, so that saying it twice is
+    /// no more than saying it once.
+    pub async fn record_callback(&self, completion: &Completion) -> Result<bool, Error> {
+        self.record(completion, true).await
+    }
+
+    async fn record(&self, completion: &Completion, of_key: bool) -> Result<bool, Error> {
         let outcome = &completion.outcome;
         let money_moved = outcome.money_moved.unwrap_or(match outcome.state {
             State::Dispatched => MoneyMoved::Yes,
             State::Failed | State::Retryable => MoneyMoved::Unknown,
         });
         let first = sqlx::query_scalar(
-            "select symphony.record_late_answer($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+            "select symphony.record_late_answer($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
         )
         .bind(completion.held.outbox_id)
         .bind(completion.held.lease_token)
@@ -218,6 +228,7 @@ impl Executor {
         .bind(outcome.latency_ms)
         .bind(money_moved.as_sql())
         .bind(outcome.proof.adapter_digest.map(Vec::from))
+        .bind(of_key)
         .fetch_one(&self.pool)
         .await?;
         Ok(first)

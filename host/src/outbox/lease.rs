@@ -121,6 +121,19 @@ pub struct RailLoad {
     pub detail: String,
 }
 
+/// A payment that a rail speaks of unasked.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub struct CalledPayment {
+    pub instruction_id: String,
+    pub participant_id: String,
+    pub sequence_id: i64,
+    #[sqlx(json)]
+    pub payload: Private<Box<RawValue>>,
+    /// `PENDING`, or its verdict.
+    pub state: String,
+    pub money_moved: String,
+}
+
 /// Another host that lives, and which components and files it works with.
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub struct OtherHost {
@@ -260,6 +273,30 @@ impl Executor {
             .bind(outbox_id)
             .fetch_one(&self.pool)
             .await?)
+    }
+
+    /// The payment that a rail speaks of.
+    pub async fn called_payment(
+        &self,
+        rail_type: &str,
+        outbox_id: Uuid,
+    ) -> Result<Option<CalledPayment>, Error> {
+        let found = sqlx::query_as("select * from symphony.called_payment($1, $2)")
+            .bind(rail_type)
+            .bind(outbox_id)
+            .fetch_optional(&self.pool)
+            .await?;
+        Ok(found)
+    }
+
+    /// Payments that wait for an answer and whose key begins with these hexadecimal digits.
+    pub async fn payments_of_key(&self, rail_type: &str, prefix: &str) -> Result<Vec<Uuid>, Error> {
+        let found = sqlx::query_scalar("select symphony.payments_of_key($1, $2)")
+            .bind(rail_type)
+            .bind(prefix)
+            .fetch_all(&self.pool)
+            .await?;
+        Ok(found)
     }
 
     /// The rails that are paused and the participants that are suspended now.

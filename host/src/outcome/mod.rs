@@ -143,6 +143,11 @@ impl Decision {
         Self::new(Class::Retryable, ErrorCode::NotSent).saying(why)
     }
 
+    /// It was not tried: something of ours is not in order.
+    pub fn on_hold(why: &str) -> Self {
+        Self::new(Class::Hold, ErrorCode::OnHold).saying(why)
+    }
+
     /// A payment that cannot be read cannot be asked about.
     pub fn unasked(violations: &[Violation]) -> Self {
         Self::new(Class::Unknown, ErrorCode::QueryFailed).saying(list(violations))

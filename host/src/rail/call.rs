@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use chrono::{DateTime, Utc};
+use form::callback::{self, Callback};
 use form::{Input, Operation, Reading, Refusal, Shown, Side, Step, StepClass, Veto};
-use secrecy::SecretString;
 use tokio::time::timeout_at;
 use wasmtime::Store;
 use wasmtime::component::Instance;
 
+use crate::faults;
 use crate::payment::{Instruction, plain};
 
 use super::artifact::Digest;
@@ -24,7 +26,7 @@ use super::instance::Ended;
 use super::loaded::Loaded;
 use super::mock;
 use super::sandbox::Sandbox;
-use super::tokens::{Asked, Token};
+use super::session::{Session, challenge};
 use super::vault::Written;
 
 /// What an adapter says of itself.
@@ -46,8 +48,8 @@ pub struct Need {
 }
 
 /// A call on its way: what is known of it also when it is cancelled.
-struct Call<'c> {
-    loaded: &'c Loaded,
+pub(super) struct Call<'c> {
+    pub loaded: &'c Loaded,
     sandbox: &'c Sandbox,
     payment: Arc<Instruction>,
     keeper: &'c dyn Keeper,
@@ -58,10 +60,10 @@ struct Call<'c> {
     reply_digest: Option<Digest>,
     recorded: Vec<Recorded>,
     /// Over the tokens that its requests carried, of which there may be newer ones by now.
-    veils: Vec<Arc<Veil>>,
+    pub veils: Vec<Arc<Veil>>,
     /// What the host read last, while the adapter is asked about it.
     reading: Option<Reading>,
-    passage: Passage,
+    pub passage: Passage,
     log: Vec<String>,
 }
 
@@ -89,23 +91,7 @@ impl Loaded {
         captures: Captures<'_>,
     ) -> Attempt {
         let started = Instant::now();
-        let departure =
-            Departure { before: send_before, component: Some((self.digest, self.revoked.clone())) };
-        let mut call = Call {
-            loaded: self,
-            sandbox,
-            payment: instruction,
-            keeper: captures.keeper,
-            captured: captures.known.clone(),
-            fresh: BTreeMap::new(),
-            request_digest: None,
-            reply_digest: None,
-            recorded: Vec::new(),
-            veils: Vec::new(),
-            reading: None,
-            passage: Passage::new(departure),
-            log: Vec::new(),
-        };
+        let mut call = Call::new(self, sandbox, instruction, send_before, captures);
         let heard = match sandbox.places.try_acquire() {
             Err(_) => Heard::Failed(CallError::Busy(sandbox.calls_max)),
             Ok(_place) => {
@@ -122,18 +108,31 @@ impl Loaded {
                 }
             }
         };
-        Attempt {
-            heard,
-            witness: call.passage.witness(),
-            digest: self.digest,
-            rail_digest: self.file_digest,
-            request_digest: call.request_digest,
-            reply_digest: call.reply_digest,
-            captured: call.fresh,
-            recorded: call.recorded,
-            log: call.log,
-            took: started.elapsed(),
-        }
+        call.ended(heard, started)
+    }
+
+    /// What a callback says of a payment. It is known to be the rail's, and is read and judged like the reply to a question.
+    pub async fn hear(
+        &self,
+        sandbox: &Sandbox,
+        callback: &Callback,
+        instruction: Arc<Instruction>,
+        headers: Vec<(String, String)>,
+        body: Bytes,
+    ) -> Attempt {
+        let (started, nothing) = (Instant::now(), BTreeMap::new());
+        let mut call = Call::new(self, sandbox, instruction, None, Captures::knowing(&nothing));
+        let reading = self.form.read_callback(callback, &headers, &body, &call.payment);
+        let reply = Reply { status: 200, headers, body };
+        call.passage.arrived(callback::STEP, reply.status);
+        call.begin_record(callback::STEP, Vec::new());
+        call.heard(&reply);
+        let weigh = call.weigh(reading, callback::STEP, StepClass::Read, Operation::QueryStatus, &reply);
+        let heard = match tokio::time::timeout(self.timeouts.call(), weigh).await {
+            Ok(reading) => Heard::Reading(Box::new(reading)),
+            Err(_) => Heard::Failed(CallError::Deadline(self.timeouts.call())),
+        };
+        call.ended(heard, started)
     }
 
     /// Compares all its functions with the contract, and asks the adapter who it is.
@@ -145,6 +144,49 @@ impl Loaded {
             Ok(contract::description(said))
         })
         .await
+    }
+}
+
+impl<'c> Call<'c> {
+    pub(super) fn new(
+        loaded: &'c Loaded,
+        sandbox: &'c Sandbox,
+        payment: Arc<Instruction>,
+        send_before: Option<Instant>,
+        captures: Captures<'c>,
+    ) -> Self {
+        let departure =
+            Departure { before: send_before, component: Some((loaded.digest, loaded.revoked.clone())) };
+        Self {
+            loaded,
+            sandbox,
+            payment,
+            keeper: captures.keeper,
+            captured: captures.known.clone(),
+            fresh: BTreeMap::new(),
+            request_digest: None,
+            reply_digest: None,
+            recorded: Vec::new(),
+            veils: Vec::new(),
+            reading: None,
+            passage: Passage::new(departure),
+            log: Vec::new(),
+        }
+    }
+
+    fn ended(self, heard: Heard, started: Instant) -> Attempt {
+        Attempt {
+            heard,
+            witness: self.passage.witness(),
+            digest: self.loaded.digest,
+            rail_digest: self.loaded.file_digest,
+            request_digest: self.request_digest,
+            reply_digest: self.reply_digest,
+            captured: self.fresh,
+            recorded: self.recorded,
+            log: self.log,
+            took: started.elapsed(),
+        }
     }
 }
 
@@ -264,42 +306,46 @@ impl Call<'_> {
         let form = self.loaded.form.clone();
         if form.is_mock {
             form.check_variables(values).map_err(|refusal| self.refused(refusal))?;
-            self.begin_record(step, Vec::new());
+            self.begin_record(&step.name, Vec::new());
             let reply = mock::play(&mut self.passage, step, values, &self.payment)
                 .await
                 .map_err(Heard::Unanswered)?;
             self.heard(&reply);
             return Ok(reply);
         }
-        let mut held = BTreeMap::new();
-        for name in form.tokens_of(step) {
-            let token = self.token(name).await?;
-            held.insert(name.to_owned(), token);
-        }
-        self.veils.extend(held.values().map(|held| held.token.veil.clone()));
-        let tokens = held.iter().map(|(name, held)| (name.clone(), held.token.value.clone())).collect();
+        let session = self.session(step).await?;
+        let reply = self.send(step, values, &session, None).await?;
+        let Some(challenge) = challenge(step, &reply) else { return Ok(reply) };
+        // The rail has not looked at the request: it is made once more, with the answer.
+        self.send(step, values, &session, Some(&challenge)).await
+    }
+
+    async fn send(
+        &mut self,
+        step: &Step,
+        values: &[(String, String)],
+        session: &Session,
+        challenge: Option<&str>,
+    ) -> Result<Reply, Heard> {
         let now = Utc::now();
-        let written = self.fill(step, values, &tokens, now)?;
-        let shown = self.shown(step, values, now);
-        self.begin_record(step, shown);
-        let is_fresh = held.values().map(|held| held.is_fresh).reduce(|all, one| all && one);
-        let reply = self.loaded.gate.send(&mut self.passage, step.class, written, is_fresh).await;
+        let written = self.fill(step, values, session, challenge, now)?;
+        let shown = self.shown(step, values, challenge, now);
+        self.begin_record(&step.name, shown);
+        let reply = self.loaded.gate.send(&mut self.passage, step.class, written, session.is_fresh()).await;
         let reply = reply.map_err(|why| Heard::Unanswered(self.safe(&why)))?;
-        if matches!(reply.status, 401 | 403) {
-            for (name, held) in &held {
-                self.loaded.tokens.reject(name, held.token.generation);
-            }
+        if matches!(reply.status, 401 | 403) && self::challenge(step, &reply).is_none() {
+            session.reject(&self.loaded.tokens);
         }
         self.heard(&reply);
         Ok(reply)
     }
 
     /// Before a request leaves: what may be seen of it.
-    fn begin_record(&mut self, step: &Step, shown: Vec<u8>) {
+    fn begin_record(&mut self, step: &str, shown: Vec<u8>) {
         self.request_digest = (!shown.is_empty()).then(|| Digest::of(&shown));
         self.reply_digest = None;
         if self.loaded.is_recorded {
-            self.recorded.push(Recorded { step: step.name.clone(), request: shown, reply: None });
+            self.recorded.push(Recorded { step: step.to_owned(), request: shown, reply: None });
         }
     }
 
@@ -321,24 +367,33 @@ impl Call<'_> {
         }
     }
 
-    fn fill(
+    pub(super) fn fill(
         &mut self,
         step: &Step,
         values: &[(String, String)],
-        tokens: &BTreeMap<String, SecretString>,
+        session: &Session,
+        challenge: Option<&str>,
         now: DateTime<Utc>,
     ) -> Result<form::Request, Heard> {
         let loaded = self.loaded;
         let callback_url = loaded.form.settings().find(|(name, _)| *name == CALLBACK_URL).map(|(_, url)| url);
-        let secrets = Written { vault: &loaded.vault, tokens, callback_url };
+        let (tokens, published) = (&session.texts(), &session.keys);
+        let secrets = Written { vault: &loaded.vault, tokens, published, callback_url };
         let captured = &self.captured;
-        let input = Input { payment: &self.payment, values, captured, secrets: &secrets, now };
+        let input = Input { payment: &self.payment, values, captured, secrets: &secrets, challenge, now };
         loaded.form.fill(step, &input).map_err(|refusal| self.refused(refusal))
     }
 
     /// The request with names in the place of secrets: a digest over a short secret would tell it.
-    fn shown(&self, step: &Step, values: &[(String, String)], now: DateTime<Utc>) -> Vec<u8> {
-        let input = Input { payment: &self.payment, values, captured: &self.captured, secrets: &Shown, now };
+    fn shown(
+        &self,
+        step: &Step,
+        values: &[(String, String)],
+        challenge: Option<&str>,
+        now: DateTime<Utc>,
+    ) -> Vec<u8> {
+        let captured = &self.captured;
+        let input = Input { payment: &self.payment, values, captured, secrets: &Shown, challenge, now };
         self.loaded.form.fill(step, &input).map(|request| request.whole()).unwrap_or_default()
     }
 
@@ -353,39 +408,23 @@ impl Call<'_> {
         }
     }
 
-    /// The token of this name, fetched by one call for all.
-    async fn token(&mut self, name: &str) -> Result<Held, Heard> {
-        let loaded = self.loaded;
-        let unsent = |why: String| Heard::Unanswered(format!("no token: {why}"));
-        let _errand = match loaded.tokens.ask(name).await {
-            None => return Err(unsent(format!("{name} is not in the rail's file"))),
-            Some(Asked::Ready(token)) => {
-                return Ok(Held { token, is_fresh: false });
-            }
-            Some(Asked::Fetch(errand)) => errand,
-        };
-        let step = loaded.tokens.step(name).and_then(|step| loaded.form.step(step));
-        let step = step.ok_or_else(|| unsent(format!("no step brings {name}")))?;
-        let written = self.fill(step, &[], &BTreeMap::new(), Utc::now())?;
-        let reply = loaded.gate.send(&mut self.passage, StepClass::Session, written, None).await;
-        let reply = reply.map_err(|why| unsent(self.safe(&why)))?;
-        if !(200..300).contains(&reply.status) {
-            // Without secrets first, then short: a secret across the cut would be shown but for its end.
-            let said = self.safe(&String::from_utf8_lossy(&reply.body));
-            let said: String = said.chars().take(EXCERPT_CHARS).collect();
-            return Err(unsent(format!("HTTP {}: {said}", reply.status)));
-        }
-        match loaded.tokens.take(name, &reply.body) {
-            Some(token) => Ok(Held { token, is_fresh: true }),
-            None => Err(unsent(format!("the reply of {} has none where the rail's file says", step.name))),
-        }
-    }
-
     /// What the host reads, and what the adapter has against it.
     async fn read(&mut self, step: &Step, operation: Operation, reply: &Reply) -> Reading {
-        let form = self.loaded.form.clone();
         let shown = form::Reply { status: reply.status, headers: &reply.headers, body: &reply.body };
-        let mut reading = form.read(step, operation, &shown, &self.payment);
+        let reading = self.loaded.form.read(step, operation, &shown, &self.payment);
+        self.weigh(reading, &step.name, step.class, operation, reply).await
+    }
+
+    /// The host's reading without secrets, and with what the adapter has against it.
+    async fn weigh(
+        &mut self,
+        mut reading: Reading,
+        step: &str,
+        class: StepClass,
+        operation: Operation,
+        reply: &Reply,
+    ) -> Reading {
+        let form = self.loaded.form.clone();
         let mut holds_secret = self.holds_secret(reply);
         // Also what shows only once it is read: escapes hide a secret from a look at the bytes.
         let texts = reading.facts.iter_mut().map(|fact| &mut fact.value);
@@ -399,7 +438,7 @@ impl Call<'_> {
         }
         // At once, for the adapter's reading may take the rest of the time. Of a step before the payment it has to be borne out first, and
         // what is refused has no name by which it could be asked about.
-        if step.class != StepClass::Prepare
+        if class != StepClass::Prepare
             && (200..300).contains(&reply.status)
             && reading.side() != Side::NotPaid
         {
@@ -411,12 +450,13 @@ impl Call<'_> {
         if reading.side() == Side::Open || holds_secret {
             return reading;
         }
-        self.reading = (step.class != StepClass::Prepare).then(|| reading.clone());
+        self.reading = (class != StepClass::Prepare).then(|| reading.clone());
         let facts = self.adapter_reads(step, operation, reply).await;
         self.reading = None;
-        let reading = form.with_adapter(reading, operation, reply.status, facts.as_deref());
+        let reading = form.with_adapter(reading, class, operation, reply.status, facts.as_deref());
+        let reading = faults::braked(reading);
         if reading.veto == Some(Veto::Opposite) {
-            let why = format!("it reads the opposite of {:?} in a reply to {}", reading.side(), step.name);
+            let why = format!("it reads the opposite of {:?} in a reply to {step}", reading.side());
             self.passage.deny(Denied::new(Rule::Reading, why));
         }
         reading
@@ -425,7 +465,7 @@ impl Call<'_> {
     /// Facts by name; none where the adapter cannot read the reply or fails at it.
     async fn adapter_reads(
         &mut self,
-        step: &Step,
+        step: &str,
         operation: Operation,
         reply: &Reply,
     ) -> Option<Vec<(String, String)>> {
@@ -436,7 +476,7 @@ impl Call<'_> {
         let read: Result<Result<Vec<(String, String)>, String>, CallError> = self
             .loaded
             .guest(self.sandbox, &mut self.log, async |instance: &Instance, store: &mut Store<State>| {
-                contract::call(&functions.read, instance, store, (operation, step.name.as_str(), &told))
+                contract::call(&functions.read, instance, store, (operation, step, &told))
                     .await
                     .map_err(Ended::Engine)
             })
@@ -452,7 +492,7 @@ impl Call<'_> {
     }
 
     /// A text of the rail with nothing in it that must not be seen.
-    fn safe(&self, text: &str) -> String {
+    pub(super) fn safe(&self, text: &str) -> String {
         self.veiled(|veils| scrub_text(text, veils))
     }
 
@@ -465,14 +505,5 @@ impl Call<'_> {
     }
 }
 
-/// A token that a request carries.
-struct Held {
-    token: Token,
-    /// This call fetched it.
-    is_fresh: bool,
-}
-
 /// The setting that says where the rail may send news to.
 const CALLBACK_URL: &str = "callback_url";
-/// What is shown of a reply that brought no token.
-const EXCERPT_CHARS: usize = 300;

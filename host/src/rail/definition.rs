@@ -6,10 +6,13 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use form::callback::CallbackFile;
 use form::codes::CodeTable;
 use form::field::FieldFile;
 use form::file::{AmountFile, Computed, DestinationFile, OperationFile, PayloadFile, StepFile, VariableFile};
-use form::{Form, FormFile};
+use form::float::FloatFile;
+use form::hours::HoursFile;
+use form::{Form, FormFile, StepClass};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
@@ -17,6 +20,7 @@ use super::artifact::Digest;
 use super::egress::address::Reach;
 use super::error::LoadError;
 use super::file;
+use super::key_file::KeyFile;
 use super::limits::{Limits, Timeouts};
 use super::mock;
 use super::pace::Pace;
@@ -53,6 +57,8 @@ pub struct RailFile {
     /// Required where the component is a file.
     pub sha256: Option<String>,
     pub signature: Option<SignatureFile>,
+    /// A folder of recorded exchanges, or a file of them: a pair that judges one of them otherwise is not taken.
+    pub exchanges: Option<PathBuf>,
     #[serde(default)]
     pub profile: Profile,
     /// The rail recognises a key that it has seen.
@@ -110,6 +116,13 @@ pub struct RailFile {
     pub query_status: OperationFile,
     #[serde(default)]
     pub codes: CodeTable,
+    /// When it pays; at any time where there are none.
+    pub hours: Option<HoursFile>,
+    /// What is left to pay from, by currency.
+    #[serde(default)]
+    pub float: BTreeMap<String, FloatFile>,
+    /// What the rail tells unasked and signs.
+    pub callback: Option<CallbackFile>,
 }
 
 fn yes() -> bool {
@@ -138,6 +151,14 @@ impl RailFile {
             secrets: self.secrets.keys().cloned().collect(),
             keys: self.keys.keys().cloned().collect(),
             tokens: self.tokens.iter().map(|(name, rule)| (name.clone(), rule.step.clone())).collect(),
+            fetched: self
+                .keys
+                .iter()
+                .filter_map(|(name, key)| Some((name.clone(), key.fetch.as_ref()?.step.clone())))
+                .collect(),
+            hours: self.hours.clone(),
+            float: self.float.clone(),
+            callback: self.callback.clone(),
         };
         mock::complete(&mut file, self.status_query)?;
         Form::load(&file)
@@ -178,42 +199,6 @@ impl Rate {
 pub enum Source {
     Env { env: String },
     File { file: PathBuf },
-}
-
-/// A key for computations that an adapter may ask for.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct KeyFile {
-    pub algorithm: Algorithm,
-    /// PEM, or for HMAC the secret itself.
-    pub key: Source,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub enum Algorithm {
-    #[serde(rename = "rsa-pkcs1-sha256")]
-    SignRsaPkcs1Sha256,
-    #[serde(rename = "rsa-pss-sha256")]
-    SignRsaPssSha256,
-    #[serde(rename = "ed25519")]
-    SignEd25519,
-    #[serde(rename = "hmac-sha256")]
-    HmacSha256,
-    #[serde(rename = "hmac-sha512")]
-    HmacSha512,
-    #[serde(rename = "rsa-encrypt-pkcs1")]
-    EncryptRsaPkcs1,
-    #[serde(rename = "rsa-encrypt-oaep-sha1")]
-    EncryptRsaOaepSha1,
-    #[serde(rename = "rsa-encrypt-oaep-sha256")]
-    EncryptRsaOaepSha256,
-}
-
-impl Algorithm {
-    /// Whether the key is the rail's public one.
-    pub(super) fn is_public(self) -> bool {
-        matches!(self, Self::EncryptRsaPkcs1 | Self::EncryptRsaOaepSha1 | Self::EncryptRsaOaepSha256)
-    }
 }
 
 /// Who may know a value.
@@ -326,6 +311,9 @@ impl Definition {
             .or_else(|| self.component_problem())
             .or_else(|| self.network_problem())
             .or_else(|| self.name_problem())
+            .or_else(|| file.keys.iter().find_map(|(name, key)| key.problem(name)))
+            .or_else(|| self.callback_problem())
+            .or_else(|| self.challenge_problem())
     }
 
     fn component_problem(&self) -> Option<String> {
@@ -370,6 +358,23 @@ impl Definition {
         })
     }
 
+    fn callback_problem(&self) -> Option<String> {
+        let key = &self.file.callback.as_ref()?.verify.key;
+        let can =
+            self.file.keys.get(key).is_some_and(|file| file.algorithm.can_verify() && file.key.is_some());
+        (!can).then(|| {
+            format!("callback.verify.key is {key}, expected a key of hmac-… or verify-… that is not fetched")
+        })
+    }
+
+    /// A request that pays is made again only where the rail knows its key.
+    fn challenge_problem(&self) -> Option<String> {
+        let asks = self.form.steps().any(|step| step.class == StepClass::Money && step.challenge.is_some());
+        (asks && !self.file.idempotent).then(|| {
+            "a step that pays has a challenge and idempotent is false, expected a rail that recognises a key".to_owned()
+        })
+    }
+
     /// How many payments and questions it takes, for all hosts together.
     pub fn rate(&self) -> Option<Rate> {
         self.file.rate.map(|rate| rate.of_payments(self.form.requests_max()))
@@ -404,9 +409,9 @@ impl Definition {
         let file = &self.file;
         let secrets =
             file.secrets.iter().map(|(name, source)| (format!("secrets.{name}"), source, Secrecy::Secret));
-        let keys = file.keys.iter().map(|(name, key)| {
+        let keys = file.keys.iter().filter_map(|(name, key)| {
             let secrecy = if key.algorithm.is_public() { Secrecy::Public } else { Secrecy::Secret };
-            (format!("keys.{name}.key"), &key.key, secrecy)
+            Some((format!("keys.{name}.key"), key.key.as_ref()?, secrecy))
         });
         let client = file
             .network

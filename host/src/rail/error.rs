@@ -44,6 +44,8 @@ pub enum LoadError {
     CompileSize(u64),
     #[error("does not fit its contract: {0}")]
     Mismatch(String),
+    #[error("judges a recorded exchange otherwise than was approved: {0}")]
+    Judged(String),
     #[error("component {0} is revoked")]
     Revoked(Digest),
     #[error("describe failed: {0}")]

@@ -4,11 +4,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use form::Form;
+use form::callback::Callback;
+use form::file::Encoding;
+use form::json::Json;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 use wasmtime::component::InstancePre;
+
+use crate::faults;
 
 use super::artifact::{self, Digest, Outline, Pair};
 use super::call::{Description, Need};
@@ -22,6 +29,7 @@ use super::file;
 use super::guest::State;
 use super::limits::{Limits, Timeouts};
 use super::pace::Pace;
+use super::published::PublishedKeys;
 use super::revoked::Revoked;
 use super::sandbox::Sandbox;
 use super::tokens::Tokens;
@@ -52,6 +60,7 @@ pub struct Loaded {
     pub(super) gate: Gate,
     pub(super) vault: Vault,
     pub(super) tokens: Tokens,
+    pub(super) published: PublishedKeys,
     /// Guests of this rail that may compute at a time: half of the workers, so that the others are never all taken.
     pub(super) computing: Semaphore,
     pub(super) adapter: InstancePre<State>,
@@ -75,10 +84,14 @@ impl Loaded {
             resolver: sandbox.resolver.clone(),
         };
         let wire = Wire::new(dialer, file.timeouts.clone());
-        let tokens = Tokens::new(&file.tokens);
-        let mut loaded =
-            Self::assemble(sandbox, definition, Carrier::Wire(wire), Vault::open(definition)?, tokens)
-                .await?;
+        let (tokens, published) = (Tokens::new(&file.tokens), PublishedKeys::new(&file.keys));
+        let mut loaded = Self::assemble(
+            sandbox,
+            definition,
+            Carrier::Wire(wire),
+            Held { vault: Vault::open(definition)?, tokens, published },
+        )
+        .await?;
         loaded.certificates = tls.certificates;
         loaded.check_needs()?;
         Ok(loaded)
@@ -106,8 +119,8 @@ impl Loaded {
         definition: &Definition,
         script: Arc<dyn Script>,
     ) -> Result<Self, LoadError> {
-        let (vault, tokens) = (Vault::made_up(definition)?, Tokens::made_up(&definition.file.tokens));
-        let loaded = Self::assemble(sandbox, definition, Carrier::Script(script), vault, tokens).await?;
+        let held = Held::made_up(definition)?;
+        let loaded = Self::assemble(sandbox, definition, Carrier::Script(script), held).await?;
         loaded.check_needs()?;
         Ok(loaded)
     }
@@ -118,8 +131,8 @@ impl Loaded {
         definition: &Definition,
         script: Arc<dyn Script>,
     ) -> Result<Description, LoadError> {
-        let (vault, tokens) = (Vault::made_up(definition)?, Tokens::made_up(&definition.file.tokens));
-        Ok(Self::assemble(sandbox, definition, Carrier::Script(script), vault, tokens).await?.description)
+        let held = Held::made_up(definition)?;
+        Ok(Self::assemble(sandbox, definition, Carrier::Script(script), held).await?.description)
     }
 
     /// From bytes to an adapter that has described itself. Any step that fails leaves nothing behind.
@@ -127,8 +140,7 @@ impl Loaded {
         sandbox: &Sandbox,
         definition: &Definition,
         carrier: Carrier,
-        vault: Vault,
-        tokens: Tokens,
+        Held { vault, tokens, published }: Held,
     ) -> Result<Self, LoadError> {
         let bytes = component_bytes(definition)?;
         let digest = Digest::of(&bytes);
@@ -156,7 +168,7 @@ impl Loaded {
             rate: definition.rate(),
             key_forms: definition.key_forms(),
             is_recorded: false,
-            form: definition.form.clone(),
+            form: faults::bound(definition.form.clone()),
             idempotent: file.idempotent,
             hand_over_marks: file.hand_over_marks,
             was_warm: found == super::cache::Found::Warm,
@@ -165,6 +177,7 @@ impl Loaded {
             gate: Gate { carrier, limits: file.limits.clone() },
             vault,
             tokens,
+            published,
             computing: Semaphore::new((Handle::current().metrics().num_workers() / 2).max(1)),
             adapter,
             functions,
@@ -189,6 +202,37 @@ impl Loaded {
             (Some(expected), Ok(proof)) => verify_slices_are_equal(&expected, &proof).is_ok(),
             _ => false,
         }
+    }
+
+    /// Whether a callback was signed by the rail, as its file says: an HMAC, a signature or a detached JWS over the body.
+    pub fn is_signed(&self, callback: &Callback, headers: &[(String, String)], body: &[u8]) -> bool {
+        let verify = &callback.verify;
+        let mut found = headers.iter().filter(|(name, _)| *name == verify.header);
+        let (Some((_, value)), None) = (found.next(), found.next()) else { return false };
+        let Some(value) = value.strip_prefix(verify.prefix.as_str()) else { return false };
+        if verify.jws {
+            return self.is_signed_by_jws(&verify.key, value, body);
+        }
+        let proof = match verify.encoding {
+            Encoding::Base64 => STANDARD.decode(value).ok(),
+            Encoding::Hex => hex::decode(value).ok(),
+        };
+        proof.is_some_and(|proof| self.vault.verifies(&verify.key, body, &proof))
+    }
+
+    /// The algorithm is that of the key, whatever the protected header says.
+    fn is_signed_by_jws(&self, key: &str, value: &str, body: &[u8]) -> bool {
+        let parts: Vec<&str> = value.split('.').collect();
+        let [protected, "", signature] = parts[..] else { return false };
+        let header = URL_SAFE_NO_PAD.decode(protected).ok().and_then(|header| Json::read(&header).ok());
+        let (Some(header), Ok(signature)) = (header, URL_SAFE_NO_PAD.decode(signature)) else { return false };
+        let is_encoded = !matches!(header.at("/b64"), Some(Json::Bool(false)));
+        let mut signed = format!("{protected}.").into_bytes();
+        match is_encoded {
+            true => signed.extend_from_slice(URL_SAFE_NO_PAD.encode(body).as_bytes()),
+            false => signed.extend_from_slice(body),
+        }
+        self.vault.verifies(key, &signed, &signature)
     }
 
     /// What the adapter cannot do without must be in the rail's file, and what the file leaves to it the adapter must know.
@@ -216,6 +260,24 @@ impl Loaded {
             Some(code) => Err(LoadError::Currency(code.clone())),
             None => Ok(()),
         }
+    }
+}
+
+/// What the host alone knows of a rail.
+struct Held {
+    vault: Vault,
+    tokens: Tokens,
+    published: PublishedKeys,
+}
+
+impl Held {
+    /// With values that exist nowhere else.
+    fn made_up(definition: &Definition) -> Result<Self, LoadError> {
+        Ok(Self {
+            vault: Vault::made_up(definition)?,
+            tokens: Tokens::made_up(&definition.file.tokens),
+            published: PublishedKeys::made_up(&definition.file.keys).map_err(LoadError::Network)?,
+        })
     }
 }
 

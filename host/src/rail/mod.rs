@@ -10,8 +10,10 @@
 //! - [`attempt`]: what is asked of a call, and what came of it · [`instance`]: one guest from its start to its end
 //! - [`call`]: one payment through its form · [`contract`]: the WIT types, and what they are here · [`guest`]: what an adapter finds
 //!   around it · [`mock`]: a rail without a network
-//! - [`egress`]: what leaves and what comes back · [`vault`]: secrets · [`tokens`]: access tokens · [`pace`]: how often a rail is sent
-//!   to and asked
+//! - [`session`]: what a request needs first, and what is left to pay from · [`tokens`]: access tokens · [`published`]: keys of the
+//!   rail's · [`renewed`]: values that end
+//! - [`egress`]: what leaves and what comes back · [`vault`]: secrets · [`key`], [`key_file`], [`small_rsa`]: keys · [`pace`]: how often
+//!   a rail is sent to and asked
 
 pub mod artifact;
 mod attempt;
@@ -26,14 +28,20 @@ mod event;
 mod file;
 mod guest;
 mod instance;
+mod key;
+pub mod key_file;
 mod limits;
 mod loaded;
 mod mock;
 pub mod pace;
 mod production;
+mod published;
 mod registry;
+mod renewed;
 mod revoked;
 pub mod sandbox;
+mod session;
+mod small_rsa;
 mod tokens;
 mod vault;
 mod watch;
@@ -46,6 +54,6 @@ pub use error::{CallError, LoadError};
 pub use event::{LoadEvent, LoadOutcome};
 pub use limits::{Limits, Timeouts};
 pub use loaded::Loaded;
-pub use production::Rules;
+pub use production::{Examine, Rules};
 pub use registry::{Rail, Rails, Reloaded};
 pub use sandbox::{Allocation, Options, Sandbox};

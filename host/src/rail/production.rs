@@ -4,21 +4,32 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+use futures_util::future::BoxFuture;
 use secrecy::ExposeSecret;
 
 use super::artifact::Digest;
 use super::definition::{BUILTIN, Definition, Kind, Secrecy};
 use super::egress::address::Reach;
+use super::error::LoadError;
+use super::sandbox::Sandbox;
+
+/// Judges the recorded exchanges that a rail's file names, by this component and this file. The error says which of them comes to
+/// something else than was approved.
+pub type Examine = for<'e> fn(&'e Sandbox, &'e Definition) -> BoxFuture<'e, Result<(), LoadError>>;
 
 /// What a rail must keep to besides being sound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Rules {
     pub production: bool,
+    /// Attempts come with their exchanges.
+    pub recorded: bool,
+    pub examine: Option<Examine>,
 }
 
 /// SHA-256 of the secrets and keys that come with the simulators, which everybody knows; spaces and line ends are left out.
-const KNOWN: [&str; 9] = [
-    "da2125284cfdb3c698c9d331d12a03496f4be3017f88800d4783e97c910f4c9c", // airtel.pub.pem
+const KNOWN: [&str; 10] = [
+    "6f287c106c488f0a556cb3304a4fa2408881222a6b9dfe82c91f7cf1d99aac81", // airtel.pub.pem
+    "da2125284cfdb3c698c9d331d12a03496f4be3017f88800d4783e97c910f4c9c", // airtel_2048.pub.pem
     "949a329d183a552349d64667715ee2d395ce19560a71bf6b52ef3f68372c44dc", // airtel_client_id
     "6390fd613fba001290c85823fb55f13fb89fe7c2af8660e001c4fc5b4b6b1c95", // airtel_client_secret
     "de650d61f5bd166a91f8ccec3158297db18b9d50eaedca238cd29dc3a214a916", // airtel_pin

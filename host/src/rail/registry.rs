@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use arc_swap::ArcSwap;
+use form::callback::Callback;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
@@ -65,6 +66,15 @@ impl Rail {
     pub fn vouches(&self, outbox_id: Uuid, proof: &str) -> bool {
         let rotated = self.rotated.lock().unwrap_or_else(PoisonError::into_inner).clone();
         [Some(self.current()), rotated].iter().flatten().any(|loaded| loaded.vouches(outbox_id, proof))
+    }
+
+    /// Whether the rail signed a callback, under its present key or the one before.
+    pub fn is_signed(&self, callback: &Callback, headers: &[(String, String)], body: &[u8]) -> bool {
+        let rotated = self.rotated.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        [Some(self.current()), rotated]
+            .iter()
+            .flatten()
+            .any(|loaded| loaded.is_signed(callback, headers, body))
     }
 
     /// Whether the component that speaks for it may not: every call of it fails, until it is replaced.
@@ -299,7 +309,11 @@ impl Rails {
         if let Some(digest) = digest_wanted(definition).filter(|digest| self.revoked.contains(digest)) {
             return Err(LoadError::Revoked(digest));
         }
+        if let Some(examine) = self.rules.examine {
+            examine(sandbox, definition).await?;
+        }
         let loaded = Loaded::load(sandbox, definition).await?.revocable(self.revoked.clone());
+        let loaded = if self.rules.recorded { loaded.recorded() } else { loaded };
         let to = loaded.digest;
         match rail {
             // The database goes by what it was told of these.

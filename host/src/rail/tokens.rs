@@ -1,15 +1,15 @@
-//! Access tokens of one rail: fetched by one call at a time, used by all, renewed before they end.
+//! Access tokens of one rail.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use form::json::Json;
 use secrecy::SecretString;
-use tokio::sync::OwnedMutexGuard;
 
 use super::definition::TokenRule;
 use super::egress::veil::Veil;
+use super::renewed::{Asked, Current, Renewed};
 
 /// Longer values are not tokens.
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
@@ -26,32 +26,18 @@ pub(super) struct Tokens {
 #[derive(Debug)]
 struct Slot {
     rule: TokenRule,
-    /// Held by the call that fetches.
-    fetching: Arc<tokio::sync::Mutex<()>>,
-    token: Mutex<Option<Token>>,
+    token: Renewed<Token>,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Token {
-    pub value: SecretString,
-    /// Tells one token from its successor.
-    pub generation: u64,
-    fresh_until: Instant,
+    pub text: SecretString,
     pub veil: Arc<Veil>,
-}
-
-/// The right, and the duty, to fetch a token. Dropped without one, the next call gets it.
-pub(super) type Errand = OwnedMutexGuard<()>;
-
-pub(super) enum Asked {
-    Ready(Token),
-    Fetch(Errand),
 }
 
 impl Tokens {
     pub(super) fn new(rules: &BTreeMap<String, TokenRule>) -> Self {
-        let slot =
-            |rule: &TokenRule| Slot { rule: rule.clone(), fetching: Arc::default(), token: Mutex::default() };
+        let slot = |rule: &TokenRule| Slot { rule: rule.clone(), token: Renewed::default() };
         let slots = rules.iter().map(|(name, rule)| (name.clone(), slot(rule))).collect();
         Self { slots, is_made_up: false }
     }
@@ -70,21 +56,13 @@ impl Tokens {
         self.slots.get(name).map(|slot| slot.rule.step.as_str())
     }
 
-    /// The token, or the errand to fetch it; waits while another call is out for it.
-    pub(super) async fn ask(&self, name: &str) -> Option<Asked> {
-        let slot = self.slots.get(name)?;
-        if let Some(token) = slot.current() {
-            return Some(Asked::Ready(token));
-        }
-        let errand = slot.fetching.clone().lock_owned().await;
-        Some(match slot.current() {
-            Some(token) => Asked::Ready(token),
-            None => Asked::Fetch(errand),
-        })
+    /// The token, or the duty to fetch it; none where the rail's file has no such token.
+    pub(super) async fn ask(&self, name: &str) -> Option<Asked<Token>> {
+        Some(self.slots.get(name)?.token.ask().await)
     }
 
     /// Takes a token from a reply. None if it is not where the rail's file says, or is no token.
-    pub(super) fn take(&self, name: &str, reply: &[u8]) -> Option<Token> {
+    pub(super) fn take(&self, name: &str, reply: &[u8]) -> Option<Current<Token>> {
         let slot = self.slots.get(name)?;
         let reply = Json::read(reply).ok()?;
         let Some(Json::Text(value)) = reply.at(&slot.rule.value) else { return None };
@@ -106,36 +84,21 @@ impl Tokens {
     /// Forgets a token, unless a newer one has come.
     pub(super) fn reject(&self, name: &str, generation: u64) {
         if let Some(slot) = self.slots.get(name).filter(|_| !self.is_made_up) {
-            let mut held = slot.token.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(token) = held.as_mut().filter(|token| token.generation == generation) {
-                token.fresh_until = Instant::now();
-            }
+            slot.token.reject(generation);
         }
     }
 
     /// Over the values that must not show anywhere.
     pub(super) fn veils(&self) -> Vec<Arc<Veil>> {
-        let veil = |slot: &Slot| {
-            Some(slot.token.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.veil.clone())
-        };
-        self.slots.values().filter_map(veil).collect()
+        self.slots.values().filter_map(|slot| slot.token.last()).map(|token| token.veil).collect()
     }
 }
 
 impl Slot {
-    fn hold(&self, value: String, usable: Duration) -> Token {
-        let mut held = self.token.lock().unwrap_or_else(PoisonError::into_inner);
-        let generation = held.as_ref().map_or(0, |token| token.generation) + 1;
-        let value: SecretString = value.into();
-        let veil = Arc::new(Veil::over([&value]));
-        let token = Token { value, generation, fresh_until: Instant::now() + usable, veil };
-        *held = Some(token.clone());
-        token
-    }
-
-    fn current(&self) -> Option<Token> {
-        let held = self.token.lock().unwrap_or_else(PoisonError::into_inner);
-        held.as_ref().filter(|token| token.fresh_until > Instant::now()).cloned()
+    fn hold(&self, text: String, usable: Duration) -> Current<Token> {
+        let text: SecretString = text.into();
+        let veil = Arc::new(Veil::over([&text]));
+        self.token.hold(Token { text, veil }, usable)
     }
 }
 
@@ -152,7 +115,7 @@ mod tests {
         Tokens::new(&BTreeMap::from([("access".to_owned(), rule)]))
     }
 
-    fn ready(asked: Option<Asked>) -> Option<Token> {
+    fn ready(asked: Option<Asked<Token>>) -> Option<Current<Token>> {
         match asked {
             Some(Asked::Ready(token)) => Some(token),
             _ => None,
@@ -165,7 +128,9 @@ mod tests {
         let Some(Asked::Fetch(errand)) = tokens.ask("access").await else { panic!("there is no token yet") };
         let waiting = tokio::spawn({
             let tokens = tokens.clone();
-            async move { ready(tokens.ask("access").await).map(|token| token.value.expose_secret().to_owned()) }
+            async move {
+                ready(tokens.ask("access").await).map(|token| token.value.text.expose_secret().to_owned())
+            }
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());

@@ -14,7 +14,7 @@ use super::lane::Lane;
 use super::persist::{Refused, persist};
 use super::refusals::Refusal;
 use super::schedule::{self, Manner, Step, Written};
-use super::{Host, die};
+use super::{Exchanged, Host, die};
 use crate::faults::{self, CrashPoint, Guard, crash_point};
 use crate::outbox::complete::{Outcome, Proof, State};
 use crate::outbox::lease::{Hold, Lease};
@@ -235,7 +235,12 @@ impl Errand<'_> {
         let Self { host, lane, loaded, lease, .. } = self;
         shape(host, lane, loaded).await;
         let mut trusted_until = may_start(host, loaded, lease)?;
-        let ticket = lane.breaker.admit(Instant::now())?;
+        let currency = instruction.money.currency();
+        if lane.is_dry_of(currency) {
+            let why = format!("what is left in {currency} is below its floor");
+            return Some(Done { decision: Decision::on_hold(&why), attempt: None });
+        }
+        let ticket = lane.breaker.admit(Instant::now()).filter(|_| lane.is_open())?;
         // After the breaker, which lets payments through again when a pause is known here.
         if lane.rail.is_revoked() || host.is_held_back(lease, claim_sent) {
             return None;
@@ -284,6 +289,18 @@ impl Errand<'_> {
             return None;
         }
         host.metrics.called(&lane.rail.name, attempt.took, failed);
+        if let Some(recorder) = &host.options.recorder {
+            // Whoever kept them may be gone; the payment goes on.
+            recorder
+                .send(Exchanged {
+                    rail: lane.rail.name.clone(),
+                    task,
+                    payment: instruction.clone(),
+                    captured: self.captured.clone(),
+                    attempt: attempt.clone(),
+                })
+                .ok();
+        }
         tell_of_denials(host, lane, &attempt, instruction);
         if let Heard::Reading(reading) = &attempt.heard
             && reading.veto.is_some()

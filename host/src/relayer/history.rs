@@ -41,6 +41,9 @@ pub struct LateAnswer {
     pub error_code: Option<String>,
     /// Of the lease that it came too late for.
     pub lease_token: Option<Uuid>,
+    /// It speaks of all that was sent under the key, as the answer to a question does: a signed callback.
+    #[serde(default)]
+    pub of_key: bool,
 }
 
 /// What was written about an attempt after which nothing can have been on its way to execution.
@@ -139,8 +142,10 @@ impl History {
     /// another one may have paid, it settles nothing.
     pub fn settled_late(&self) -> Option<Late<'_>> {
         let paid = self.late_answers.iter().find(|late| late.state == "DISPATCHED");
-        let refused =
-            self.late_answers.iter().find(|late| late.state == "FAILED" && late.money_moved == "no");
+        let refused = self
+            .late_answers
+            .iter()
+            .find(|late| late.state == "FAILED" && (late.of_key || late.money_moved == "no"));
         match (paid, refused) {
             (Some(_), Some(_)) => Some(Late::Contradiction),
             (Some(paid), None) => Some(Late::Paid(paid)),
@@ -153,6 +158,7 @@ impl History {
     fn another_may_have_paid(&self, late: &LateAnswer) -> bool {
         let mut sent = self.attempts.iter().filter(|attempt| attempt.may_have_paid());
         match late.lease_token {
+            _ if late.of_key => false,
             Some(_) => sent.any(|attempt| attempt.lease_token != late.lease_token),
             None => sent.count() > 1,
         }
@@ -205,6 +211,20 @@ mod tests {
         assert!(!is_settled(&[&own, &lost], Some(OWN)));
         assert!(!is_settled(&[&unheard, &own], Some(OWN)));
         assert!(!is_settled(&[&lost], Some(OWN)), "the one that may have paid is another");
+    }
+
+    #[test]
+    fn a_signed_callback_settles_all_that_was_sent_under_the_key() {
+        let lost = attempt("ZOMBIE_REQUEUE", "LEASE_EXPIRED", Some(OTHER));
+        let settled = |money_moved: &str, of_key: bool| {
+            let late = json!([{ "state": "FAILED", "money_moved": money_moved, "lease_token": OWN, "of_key": of_key }]);
+            let history: History =
+                serde_json::from_value(json!({ "attempts": [lost, lost], "late_answers": late }))
+                    .expect("a history");
+            matches!(history.settled_late(), Some(Late::Refused(_)))
+        };
+        assert!(settled("no", true) && settled("unknown", true));
+        assert!(!settled("no", false) && !settled("unknown", false));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What has to be done again and again. All of it is safe on every host at once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::breaker::Grants;
+use super::lane::Lane;
 use super::{Flight, Host, Known, die};
 use crate::faults::{self, CrashPoint};
 use crate::outbox::Error;
@@ -26,6 +27,8 @@ const CLOCK_EVERY: Duration = Duration::from_secs(3);
 /// The queue itself is the truth about leases, not its index: all of it is looked at again and again, a few pages at a time.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 const SWEEP_PAGES: i32 = 2_000;
+/// Whether one of them is due.
+const FLOATS_EVERY: Duration = Duration::from_secs(1);
 const NEIGHBOURS_EVERY: Duration = Duration::from_secs(30);
 const MONTHS_EVERY: Duration = Duration::from_secs(3600);
 /// After a failure to make them.
@@ -43,6 +46,7 @@ pub(super) async fn run(host: Arc<Host>) {
         again(SWEEP_EVERY, || sweep(&host, &page)),
         again(NEIGHBOURS_EVERY, || neighbours(&host)),
         months(&host),
+        floats(&host),
     );
 }
 
@@ -133,6 +137,54 @@ async fn neighbours(host: &Host) -> Result<(), Error> {
     Ok(())
 }
 
+/// Asks each rail that says so what is left to pay from, as often as its file says. One that does not answer changes nothing.
+async fn floats(host: &Host) {
+    let mut due: BTreeMap<(String, String), Instant> = BTreeMap::new();
+    loop {
+        for (rail, lane) in &host.lanes {
+            let loaded = lane.rail.current();
+            for (currency, float) in &loaded.form.float {
+                let now = Instant::now();
+                let next = due.entry((rail.clone(), currency.clone())).or_insert(now);
+                if *next > now {
+                    continue;
+                }
+                *next = now + Duration::from_secs(float.every_seconds.into());
+                match loaded.balance(&host.sandbox, currency).await {
+                    Ok(left) => float_is(host, lane, currency, left, float.floor_minor(currency)),
+                    Err(error) => {
+                        host.metrics.float_unknown(rail);
+                        tracing::warn!(rail, currency, %error, "{rail}: what is left in {currency} is not known: {error}");
+                    }
+                }
+            }
+        }
+        tokio::time::sleep(FLOATS_EVERY).await;
+    }
+}
+
+fn float_is(host: &Host, lane: &Lane, currency: &str, left: i128, floor: Option<i128>) {
+    let rail = &lane.rail.name;
+    let is_dry = floor.is_some_and(|floor| left < floor);
+    host.metrics.float(rail, currency, left, is_dry);
+    if !lane.set_dry(currency, is_dry) {
+        return;
+    }
+    match is_dry {
+        true => tracing::error!(
+            rail,
+            currency,
+            "{rail}: what is left in {currency} is below its floor: nothing is paid in it"
+        ),
+        false => {
+            tracing::info!(rail, currency, "{rail}: there is enough {currency} again");
+            // As after a hold: with one payment.
+            lane.breaker.begin_again();
+            host.freed.notify_one();
+        }
+    }
+}
+
 /// Payments are refused where no month of the history would take them: there is always one.
 async fn months(host: &Host) {
     loop {
@@ -160,7 +212,7 @@ async fn breakers(host: &Host) -> Result<(), Error> {
     for (rail, lane) in &host.lanes {
         host.metrics.breaker(
             rail,
-            match lane.breaker.grants(Instant::now().into()) {
+            match lane.grants(Instant::now().into()) {
                 Grants::All => 0,
                 Grants::One => 1,
                 Grants::None => 2,

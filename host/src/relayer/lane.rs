@@ -1,5 +1,6 @@
 //! A rail at work in this host: how much it may take at the moment.
 
+use std::collections::BTreeSet;
 use std::mem;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -41,6 +42,8 @@ pub(super) struct Lane {
     /// The component that did what it must not, and the participant whose payment that was first.
     offended: Mutex<Option<(Digest, String)>>,
     shaper: Mutex<Option<(Rate, Arc<DefaultDirectRateLimiter>)>>,
+    /// Currencies in which less is left to pay from than the floor.
+    dry: Mutex<BTreeSet<String>>,
 }
 
 #[derive(Debug, Default)]
@@ -91,6 +94,7 @@ impl Lane {
             seen: Mutex::default(),
             offended: Mutex::default(),
             shaper: Mutex::default(),
+            dry: Mutex::default(),
         }
     }
 
@@ -107,7 +111,7 @@ impl Lane {
             && free < (pace.concurrency as usize).div_ceil(4)
             && seen.claimed_at.is_some_and(|at| now.duration_since(at) < GATHER);
         let past_due = seen.past_at.is_none_or(|at| now.duration_since(at) >= PAST_EVERY);
-        let (limit, only) = match self.breaker.grants(now) {
+        let (limit, only) = match self.grants(now) {
             Grants::All if gathering => (0, None),
             Grants::All if seen.crowded && (past_due || seen.past_turn) => {
                 (free.div_ceil(4), Some(Only::Tried))
@@ -173,7 +177,40 @@ impl Lane {
 
     /// More is due than it may take at the moment, and nobody rings when it may.
     pub(super) fn is_crowded(&self, now: Instant) -> bool {
-        self.seen().crowded && self.breaker.grants(now) == Grants::All
+        self.seen().crowded && self.grants(now) == Grants::All
+    }
+
+    /// What it may be given: nothing outside of its hours, nothing where nothing is left to pay from, else what its breaker says.
+    pub(super) fn grants(&self, now: Instant) -> Grants {
+        match self.is_open() && !self.is_dry() {
+            true => self.breaker.grants(now),
+            false => Grants::None,
+        }
+    }
+
+    /// By the rail's hours and the host's clock.
+    pub(super) fn is_open(&self) -> bool {
+        self.rail.current().form.hours.as_ref().is_none_or(|hours| hours.are_open(Utc::now()))
+    }
+
+    /// Remembers whether what is left in a currency is below its floor; true if that is new.
+    pub(super) fn set_dry(&self, currency: &str, is_dry: bool) -> bool {
+        let mut dry = self.dry();
+        if is_dry { dry.insert(currency.to_owned()) } else { dry.remove(currency) }
+    }
+
+    /// What is left in this currency is below its floor.
+    pub(super) fn is_dry_of(&self, currency: &str) -> bool {
+        self.dry().contains(currency)
+    }
+
+    fn is_dry(&self) -> bool {
+        let dry = self.dry();
+        !dry.is_empty() && self.rail.current().form.currencies.iter().all(|currency| dry.contains(currency))
+    }
+
+    fn dry(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.dry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether an adapter that did this is not to be trusted with the next payment. With payments of one participant it may be that
@@ -240,6 +277,7 @@ impl Manner {
             pace: loaded.pace.clone(),
             idempotent: loaded.idempotent,
             can_query: loaded.form.can_query(),
+            calls_back: loaded.form.callback.is_some(),
             deadline: loaded.timeouts.call(),
         }
     }

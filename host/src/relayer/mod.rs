@@ -29,7 +29,8 @@ use uuid::Uuid;
 use crate::observe::Metrics;
 use crate::outbox::lease::{Executor, Held, Lease, Stopped};
 use crate::outbox::{Database, Error};
-use crate::rail::{Rails, Sandbox};
+use crate::payment::Instruction;
+use crate::rail::{Attempt, Rails, Sandbox, Task};
 use lane::Lane;
 use mark::Marker;
 use persist::Refused;
@@ -50,6 +51,19 @@ pub struct Options {
     pub months_ahead: i32,
     /// Somebody wants to see the span of each payment.
     pub spans: bool,
+    /// Somebody keeps every exchange; their rails are loaded to be recorded.
+    pub recorder: Option<mpsc::UnboundedSender<Exchanged>>,
+}
+
+/// A call as it was.
+#[derive(Debug)]
+pub struct Exchanged {
+    pub rail: String,
+    pub task: Task,
+    pub payment: Arc<Instruction>,
+    /// What was captured before it.
+    pub captured: BTreeMap<String, String>,
+    pub attempt: Attempt,
 }
 
 impl Default for Options {
@@ -62,6 +76,7 @@ impl Default for Options {
             drain: Duration::from_secs(40),
             months_ahead: 3,
             spans: false,
+            recorder: None,
         }
     }
 }

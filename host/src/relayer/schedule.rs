@@ -21,6 +21,8 @@ pub struct Manner {
     pub pace: Pace,
     pub idempotent: bool,
     pub can_query: bool,
+    /// It tells by itself what became of a payment, and signs that.
+    pub calls_back: bool,
     /// Of one call.
     pub deadline: Duration,
 }
@@ -37,7 +39,10 @@ pub enum Step {
 pub fn step(unsettled: bool, history: &History, manner: &Manner, now: DateTime<Utc>) -> Step {
     match history.settled_late() {
         Some(Late::Paid(late)) => return late_verdict(late, State::Dispatched, MoneyMoved::Yes),
-        Some(Late::Refused(late)) => return late_verdict(late, State::Failed, MoneyMoved::No),
+        Some(Late::Refused(late)) => {
+            let moved = if late.money_moved == "no" { MoneyMoved::No } else { MoneyMoved::Unknown };
+            return late_verdict(late, State::Failed, moved);
+        }
         Some(Late::Contradiction) => {
             return open_end("late answers say that it was paid and that it was refused");
         }
@@ -49,6 +54,7 @@ pub fn step(unsettled: bool, history: &History, manner: &Manner, now: DateTime<U
         false if may_send => Step::Disburse,
         _ if manner.can_query => Step::Ask,
         true if manner.pace.resend_is_safe && may_send => Step::Disburse,
+        _ if manner.calls_back => unheard(history, manner),
         _ => open_end("the rail cannot be asked what became of it"),
     }
 }
@@ -60,6 +66,17 @@ fn late_verdict(late: &LateAnswer, state: State, money_moved: MoneyMoved) -> Ste
         rail_code: late.rail_code.clone(),
         error_code: late.error_code.clone(),
         ..Outcome::new(state)
+    }))
+}
+
+/// The rail will tell by itself, and has not yet. Each look uses up one of the attempts, at the pace of questions.
+fn unheard(history: &History, manner: &Manner) -> Step {
+    let looks = i32::try_from(history.attempts.len()).unwrap_or(i32::MAX).saturating_add(1);
+    Step::Write(Box::new(Outcome {
+        error_code: Some(ErrorCode::QueryFailed.as_str().to_owned()),
+        error_message: Some("the rail tells by a callback, and has not yet".to_owned()),
+        retry_delay_seconds: Some(manner.pace.query.after(looks).as_secs_f64()),
+        ..Outcome::new(State::Retryable)
     }))
 }
 
@@ -139,7 +156,7 @@ fn attempt(
         Class::Terminal => (State::Failed, Some(MoneyMoved::No), None, None),
         Class::TerminalReview => (State::Failed, Some(MoneyMoved::Unknown), None, None),
         Class::Unknown if decision.error_code == Some(ErrorCode::QueryFailed) => again(None, ask()),
-        Class::Unknown if !manner.can_query && !pace.resend_is_safe => {
+        Class::Unknown if !manner.can_query && !manner.calls_back && !pace.resend_is_safe => {
             (State::Failed, Some(MoneyMoved::Unknown), None, None)
         }
         // Host and adapter do not come to agree: a person reads it.
@@ -209,6 +226,7 @@ mod tests {
             pace: Pace { visibility_seconds: 30, ..Pace::default() },
             idempotent: true,
             can_query: true,
+            calls_back: false,
             deadline: Duration::from_secs(30),
         }
     }
@@ -324,6 +342,28 @@ mod tests {
             refused(&History { was_held: true, ..history(&[]) }),
             open,
             "the rail may have heard of it"
+        );
+    }
+
+    #[test]
+    fn a_rail_that_tells_by_itself_is_waited_for_and_never_sent_to_again() {
+        let manner = Manner { can_query: false, calls_back: true, ..manner() };
+        let sent = history(&[(0, "RETRYABLE", Some("RAIL_PENDING"))]);
+        let Step::Write(waits) = step(true, &sent, &manner, at(60)) else { panic!("it waits") };
+        assert_eq!((waits.state, waits.error_code.as_deref()), (State::Retryable, Some("QUERY_FAILED")));
+        assert_eq!(waits.retry_delay_seconds, Some(manner.pace.query.after(2).as_secs_f64()));
+        let unknown = Decision {
+            class: Class::Unknown,
+            error_code: Some(ErrorCode::OutcomeUnknown),
+            ..Decision::not_sent("")
+        };
+        let Written::Attempt(outcome) = outcome(unknown, 1, &History::default(), &manner, at(1), 0.5) else {
+            panic!("no hold")
+        };
+        assert_eq!(
+            (outcome.state, outcome.unsettled),
+            (State::Retryable, Some(true)),
+            "the callback may still come"
         );
     }
 

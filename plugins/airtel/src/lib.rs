@@ -20,11 +20,18 @@ impl Adapter for Airtel {
             "result_code",
             "status",
             "status_code",
+            "payee_code",
+            "is_barred",
         ])
     }
 
-    fn read(_: Operation, _: &str, reply: &Reply) -> Result<Facts, String> {
-        map::facts(reply)
+    fn read(_: Operation, step: &str, reply: &Reply) -> Result<Facts, String> {
+        match step {
+            "payee" => {
+                reply.facts(&[("payee_code", "/status/response_code"), ("is_barred", "/data/is_barred")])
+            }
+            _ => map::facts(reply),
+        }
     }
 }
 

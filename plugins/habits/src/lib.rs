@@ -1,5 +1,5 @@
-//! Two made-up rails with the habits of many: an agency that wants a quote and a recipient first, and a gateway that is paid through by
-//! GET. All that is sent is in their files; the adapter only reads.
+//! Three made-up rails with the habits of many: an agency that wants a quote and a recipient first, a gateway that is paid through by
+//! GET, and a switch that tells by itself what became of a payment. All that is sent is in their files; the adapter only reads.
 
 #![cfg_attr(target_family = "wasm", no_std)]
 

@@ -14,11 +14,19 @@ struct Mtn;
 
 impl Adapter for Mtn {
     fn describe() -> Description {
-        Description::new("mtn", env!("CARGO_PKG_VERSION")).facts(&["status", "reason", "code", "body"])
+        Description::new("mtn", env!("CARGO_PKG_VERSION")).facts(&[
+            "status",
+            "reason",
+            "code",
+            "body",
+            "is_active",
+            "payee_code",
+        ])
     }
 
-    fn read(operation: Operation, _: &str, reply: &Reply) -> Result<Facts, String> {
+    fn read(operation: Operation, step: &str, reply: &Reply) -> Result<Facts, String> {
         match operation {
+            _ if step == "payee" => reply.facts(&[("is_active", "/result"), ("payee_code", "/code")]),
             Operation::Disburse => map::transferred(reply),
             Operation::QueryStatus => map::status(reply),
         }

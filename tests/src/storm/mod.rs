@@ -41,6 +41,11 @@ pub struct Report {
     /// What was done to hosts, database and wires, and what rails did to requests and replies, by kind.
     pub faults: BTreeMap<String, u64>,
     pub audit: Audit,
+    /// Secrets that showed somewhere.
+    pub leaked: Vec<String>,
+    /// Recorded exchanges that another process judged, and those that it judged otherwise.
+    pub judged_again: u64,
+    pub judged_otherwise: Vec<String>,
     /// What happened on the way, by kind.
     pub saw: BTreeMap<String, u64>,
     pub seconds: f64,
@@ -66,7 +71,7 @@ pub async fn round(seed: u64, size: Size, mut tell: impl FnMut(usize, usize, &st
     let began = Instant::now();
     let pg = if seed.is_multiple_of(2) { Pg::V18 } else { Pg::V15 };
     let hosts = 1 + (seed % 3) as usize;
-    let plan = Plan { hosts, own_server: Some(pg), ..Plan::new(seed, temper::rails()) };
+    let plan = Plan { hosts, own_server: Some(pg), recorded: true, ..Plan::new(seed, temper::rails()) };
     let mut storm = Storm {
         world: World::build(plan).await,
         faults: BTreeMap::new(),
@@ -105,6 +110,8 @@ pub async fn round(seed: u64, size: Size, mut tell: impl FnMut(usize, usize, &st
     let drained = storm.world.drain().await;
     let audit = storm.world.audit().await;
     let saw = saw::all(&storm, drained).await;
+    let leaked = storm.world.leaked().await;
+    let (judged_again, judged_otherwise) = storm.world.judged_again();
     let mut faults = storm.faults.clone();
     faults.extend(temper::faults(&storm.world));
     Report {
@@ -113,6 +120,9 @@ pub async fn round(seed: u64, size: Size, mut tell: impl FnMut(usize, usize, &st
         payments: storm.world.owed.len(),
         faults,
         audit,
+        leaked,
+        judged_again,
+        judged_otherwise,
         saw,
         seconds: began.elapsed().as_secs_f64(),
         converged_seconds: converged.as_secs_f64(),

@@ -19,6 +19,7 @@ use railhost::embedded::{Options as ServerOptions, Server};
 use railhost::outbox::Database;
 use railhost::outbox::enqueue::{Ingest, NewPayment};
 use rustix::process::Signal;
+use serde_json::Value;
 use sqlx::{AssertSqlSafe, ConnectOptions};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -30,6 +31,7 @@ pub use audit::Audit;
 pub use host::Host;
 pub use rails::{Rail, Wanted, leave_out_question};
 
+use crate::canary::{self, Canaries};
 use crate::host::drains_patiently;
 use crate::play::set;
 use crate::port::Port;
@@ -76,11 +78,13 @@ pub struct Plan {
     pub own_server: Option<Pg>,
     /// Further changes to every rail's file.
     pub change: fn(&mut Table),
+    /// Hosts keep every exchange, without secrets.
+    pub recorded: bool,
 }
 
 impl Plan {
     pub fn new(seed: u64, rails: Vec<Wanted>) -> Self {
-        Self { seed, hosts: 1, rails, own_server: None, change: |_| {} }
+        Self { seed, hosts: 1, rails, recorded: false, own_server: None, change: |_| {} }
     }
 }
 
@@ -127,8 +131,12 @@ impl World {
                 String::new()
             };
             let pages = Port::reserve();
-            fs::write(folder.path().join(format!("config/host-{number}.toml")), config(pages.number, &hears))
-                .expect("written");
+            let record_to = plan.recorded.then(|| folder.path().join(RECORDED));
+            fs::write(
+                folder.path().join(format!("config/host-{number}.toml")),
+                config(pages.number, record_to.as_deref(), &hears),
+            )
+            .expect("written");
             let wire = Wire::to_postgres(upstream(&db)).await;
             let url = through(&db, wire.port);
             hosts.push(Host::new(folder.path(), number, wire, url, pages));
@@ -328,6 +336,44 @@ impl World {
             .unwrap_or_else(|error| panic!("{what}: {error}"))
     }
 
+    /// Secrets that show in what was left behind: tables, logs, metrics, recorded exchanges.
+    pub async fn leaked(&self) -> Vec<String> {
+        let canaries = Canaries::of(self, &self.folder.path().join("config/rails/simulated"));
+        assert!(!canaries.is_empty(), "nothing is looked for");
+        let mut places = canary::tables(&self.db).await;
+        places.extend(canary::files(&self.folder.path().join(RECORDED)));
+        for host in &self.hosts {
+            places.push((host.log.display().to_string(), fs::read(&host.log).unwrap_or_default()));
+            places.push(("metrics".to_owned(), host.metrics.clone().into_bytes()));
+        }
+        canaries.found(&places)
+    }
+
+    /// Has every recorded exchange judged again by another process. How many there were, and those that came to something else.
+    pub fn judged_again(&self) -> (u64, Vec<String>) {
+        let (mut judged, mut otherwise) = (0, Vec::new());
+        for rail in &self.rails {
+            let recorded = self.folder.path().join(RECORDED).join(format!("{}.jsonl", rail.name));
+            if !recorded.exists() {
+                continue;
+            }
+            let component = self.folder.path().join(format!("{}.wasm", rail.kind));
+            let done =
+                railhost().args(["plugin", "extract", rail.kind.as_str(), "--out"]).arg(&component).output();
+            assert!(done.as_ref().is_ok_and(|done| done.status.success()), "{done:?}");
+            let file = self.folder.path().join(format!("config/rails/{}.toml", rail.name));
+            let mut replay = railhost();
+            replay.args(["--json", "plugin", "replay"]).arg(&component).arg("--rail").arg(file);
+            let done = replay.arg("--exchanges").arg(&recorded).output().expect("railhost runs");
+            let told: Value = serde_json::from_slice(&done.stdout)
+                .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&done.stderr)));
+            judged += told["judged"].as_u64().expect("a number");
+            let changed = told["changed"].as_array().expect("a list");
+            otherwise.extend(changed.iter().map(|changed| format!("{}: {changed}", rail.name)));
+        }
+        (judged, otherwise)
+    }
+
     /// The three books, compared.
     pub async fn audit(&self) -> Audit {
         Audit::of(self).await
@@ -380,11 +426,15 @@ impl World {
 /// Shorter ones are found by chance.
 const SECRET_CHARS_MIN: usize = 8;
 
-fn config(pages: u16, more: &str) -> String {
+/// Where hosts keep exchanges.
+const RECORDED: &str = "recorded";
+
+fn config(pages: u16, record_to: Option<&Path>, more: &str) -> String {
+    let record_to = record_to.map(|folder| format!("record_to = {folder:?}\n")).unwrap_or_default();
     let cache = scratch().join("worlds-compiled");
     fs::create_dir_all(&cache).expect("a folder");
     format!(
-        "[adapters]\ncache = \"{}\"\n[relayer]\nlisten = \"127.0.0.1:{pages}\"\n{}{more}",
+        "[adapters]\ncache = \"{}\"\n[relayer]\nlisten = \"127.0.0.1:{pages}\"\n{record_to}{}{more}",
         cache.display(),
         drains_patiently()
     )

@@ -19,6 +19,8 @@ fn may_call(role: Role) -> Vec<&'static str> {
             "extend_outbox_leases",
             "hand_back_unknown_leases",
             "hint_payment",
+            "called_payment",
+            "payments_of_key",
             "history_days_left",
             "hold_outbox_leases",
             "keep_captured",

@@ -1,16 +1,18 @@
 //! Airtel's own ways.
 
 use harness::host::{until, until_all_have_a_verdict};
-use harness::play::{Play, payment, play, rails_folder, set};
+use harness::play::{Play, payment, play, rails_folder};
 use rail_simulators::{Name, Options, Padding};
 use railhost::outcome::Class;
 use railhost::rail::definition::Definition;
-use toml::{Table, Value as Toml};
+use toml::Value as Toml;
 
 use crate::held;
 use crate::straight::Straight;
 
 const RAIL: Name = Name::Airtel;
+/// The simulator's PIN under its public key, encrypted once with another program.
+const SEALED_PIN: &str = "P8q+/dTIlpbKcH9FZGfdc+LdRyHXB8LIl9e4U4Ozb5hpLrjigHff9HkT99gx2nKrhnfibxfB7QidLxI823JMNeLeEIoZm+84bOq741O/0O+vJDbr3KOaJUtRPkNG4ZD7z8kN7+woCVLRos+61FIZ37PWMCat2ijQI7jEy5TiLsw=";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_envelope_is_read_in_whatever_http_status_it_comes() {
@@ -98,7 +100,26 @@ async fn a_reply_that_holds_the_digits_of_the_pin_is_read_as_it_is() {
 async fn with_padding(wanted: Padding, algorithm: &str) -> (Class, Option<String>, u64) {
     let options = Options { padding: wanted, ..Options::new(RAIL) };
     let straight = Straight::with(options, |file| {
-        file["keys"]["pin"]["algorithm"] = algorithm.to_owned().into();
+        for name in ["pin", "signing"] {
+            let key = file["keys"][name].as_table_mut().expect("a key");
+            let right = match wanted {
+                Padding::Pkcs1 => "rsa-encrypt-pkcs1",
+                Padding::OaepSha1 => "rsa-encrypt-oaep-sha1",
+                Padding::OaepSha256 => "rsa-encrypt-oaep-sha256",
+                Padding::OaepSha256Mgf1Sha1 => "rsa-encrypt-oaep-sha256-mgf1-sha1",
+            };
+            key.insert("algorithm".to_owned(), if name == "pin" { algorithm } else { right }.into());
+            if wanted != Padding::Pkcs1 {
+                // The later keys: of 2048 bits, which need not be said.
+                key.remove("bits");
+                key.remove("fetch");
+                let place = table("file = \"simulated/airtel_2048.pub.pem\"");
+                key.insert("key".to_owned(), place);
+            }
+        }
+        if wanted != Padding::Pkcs1 {
+            file["steps"].as_table_mut().expect("steps").remove("encryption_keys");
+        }
     })
     .await;
     let decision = straight.judge(&payment(RAIL, "5.00")).await;
@@ -111,57 +132,72 @@ async fn the_pin_is_padded_as_the_file_says_and_a_wrong_padding_stops_the_rail()
         (Padding::Pkcs1, "rsa-encrypt-pkcs1"),
         (Padding::OaepSha1, "rsa-encrypt-oaep-sha1"),
         (Padding::OaepSha256, "rsa-encrypt-oaep-sha256"),
+        (Padding::OaepSha256Mgf1Sha1, "rsa-encrypt-oaep-sha256-mgf1-sha1"),
     ] {
         let (class, _, executions) = with_padding(padding, algorithm).await;
         assert_eq!((class, executions), (Class::Success, 1), "{algorithm}");
     }
     for (wanted, algorithm) in
-        [(Padding::OaepSha256, "rsa-encrypt-pkcs1"), (Padding::OaepSha256, "rsa-encrypt-oaep-sha1")]
+        [(Padding::OaepSha256, "rsa-encrypt-pkcs1"), (Padding::OaepSha256Mgf1Sha1, "rsa-encrypt-oaep-sha256")]
     {
         let found = with_padding(wanted, algorithm).await;
         assert_eq!(found, (Class::Stop, Some("ROUTER116".to_owned()), 0), "{algorithm}");
     }
 }
 
-/// Message signing, as the file's own remark tells it.
-fn sign_messages(file: &mut Table) {
-    let table = |text: &str| Toml::Table(text.parse().expect("TOML"));
-    let key = "algorithm = \"rsa-encrypt-pkcs1\"\nkey = { file = \"simulated/airtel.pub.pem\" }";
-    set(file, "keys", "signing", table(key));
-    set(file, "computed", "signing", table("envelope = { key = \"signing\" }"));
-    let headers = file["steps"]["disburse"]["headers"].as_table_mut().expect("headers");
-    headers.insert("x-signature".to_owned(), "{computed.signing.body}".into());
-    headers.insert("x-key".to_owned(), "{computed.signing.key}".into());
+fn table(text: &str) -> Toml {
+    Toml::Table(text.parse().expect("TOML"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_signed_message_is_taken_and_an_unsigned_one_holds_the_rail() {
-    let options = || Options { signing: true, ..Options::new(RAIL) };
-    let signed = Play::with(options(), sign_messages).await;
+    let signed = Play::start(RAIL, "").await;
     signed.pay(&[payment(RAIL, "5.00"), payment(RAIL, "6.00")]).await;
     assert!(signed.end().await.iter().all(|ended| ended.state == "DISPATCHED"));
 
-    let unsigned = Play::with(options(), |_| {}).await;
+    let unsigned = Play::with(Options::new(RAIL), |file| {
+        for (section, key) in [("keys", "signing"), ("computed", "signing"), ("steps", "encryption_keys")] {
+            file[section].as_table_mut().expect("a section").remove(key);
+        }
+        let headers = file["steps"]["disburse"]["headers"].as_table_mut().expect("headers");
+        headers.remove("x-signature");
+        headers.remove("x-key");
+    })
+    .await;
     unsigned.pay(&[payment(RAIL, "5.00")]).await;
     until(&unsigned.db, "payment_outbox_attempts where rail_code = 'DP00900001016'", |rows| rows > 0).await;
     assert_eq!(unsigned.simulator.counts().executions, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn version_three_is_a_change_of_the_file_alone() {
-    let play = Play::with(Options::new(RAIL).script("amount 6.00: pay close-after"), |file| {
-        let disburse = &mut file["steps"]["disburse"];
-        let (v2, v3) = (r#""currency": "{currency}""#, r#""wallet_type": "NORMAL""#);
-        let body = disburse["json"].as_str().expect("a body").to_owned();
-        assert!(body.contains(v2), "{body}");
-        disburse["json"] = body.replace(v2, v3).into();
-        // Only version 2 ends in a slash.
-        disburse["request"] = "POST {base}/standard/v3/disbursements".into();
-        file["steps"]["enquiry"]["request"] = "GET {base}/standard/v3/disbursements/{key:hex}".into();
+async fn a_published_key_that_nobody_approved_holds_the_rail_and_says_its_digest() {
+    let play = Play::with(Options::new(RAIL), |file| {
+        file["keys"]["signing"]["fetch"]["pins"] = vec!["0".repeat(64)].into();
     })
     .await;
-    play.pay(&[payment(RAIL, "5.00"), payment(RAIL, "6.00")]).await;
-    assert!(play.end().await.iter().all(|ended| ended.state == "DISPATCHED"));
+    play.pay(&[payment(RAIL, "5.00")]).await;
+    let digest = "f9fa3d7d2732fb041373244b438bf4eb0b46ed6f024f264bffab632ead19df39";
+    let held = format!(
+        "payment_outbox_holds where error_code = 'ON_HOLD' and error_message like '%nobody approved: SHA-256 {digest}%'"
+    );
+    until(&play.db, &held, |rows| rows > 0).await;
+    assert_eq!(play.simulator.counts().executions, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pin_that_is_given_encrypted_is_sent_as_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file_of_pin = folder.path().join("pin");
+    std::fs::write(&file_of_pin, SEALED_PIN).expect("written");
+    let straight = Straight::with(Options::new(RAIL), |file| {
+        file["keys"].as_table_mut().expect("keys").remove("pin");
+        file["computed"].as_table_mut().expect("computed").remove("pin");
+        file["secrets"]["pin"] = table(&format!("file = {:?}", file_of_pin.display().to_string()));
+        let body = file["steps"]["disburse"]["json"].as_str().expect("a body").to_owned();
+        file["steps"]["disburse"]["json"] = body.replace("{computed.pin}", "{secret.pin}").into();
+    })
+    .await;
+    assert_eq!(straight.judge(&payment(RAIL, "5.00")).await.class, Class::Success);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,21 +1,29 @@
-//! Two made-up rails with the habits of many, as an integrator would ship them: their files, their adapter, their recorded exchanges, and
+//! Three made-up rails with the habits of many, as an integrator would ship them: their files, their adapter, their recorded exchanges, and
 //! a simulator that reads with other parsers than the host.
 
+use std::convert::Infallible;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use harness::host::{Host, enqueue_as};
 use harness::sql::{column, scalar};
 use harness::yard::write_secret;
 use harness::{Db, PATIENCE, Pg, Role, railhost};
+use railhost::callbacks;
+use railhost::observe::Metrics;
 use railhost::rail::artifact::Digest;
+use railhost::rail::{self, Rails, Rules, Sandbox};
 use railhost::relayer::Options;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use toml::Table;
 
 fn folder() -> PathBuf {
@@ -87,6 +95,11 @@ fn rail_file(rail: &str, simulator: &Simulator, into: &TempDir) -> String {
             file["secrets"]["client_secret"] = secret("client_secret", "habits-secret");
             file["keys"]["body"]["key"] = secret("body_key", "habits-body-key");
         }
+        "switch" => {
+            for key in ["request", "answer", "told"] {
+                file["keys"][key]["key"] = secret(key, &format!("habits-{key}-key"));
+            }
+        }
         _ => file["keys"]["address"]["key"] = secret("address_key", "habits-address-key"),
     }
     toml::to_string(&file).expect("TOML")
@@ -94,21 +107,31 @@ fn rail_file(rail: &str, simulator: &Simulator, into: &TempDir) -> String {
 
 /// Pays over a rail until nothing is pending: what the simulator paid, and the books.
 async fn pay(rail: &str, options: &[&str], payments: &[Value]) -> (Value, Db) {
+    pay_and_be_told(rail, options, payments, None).await
+}
+
+/// The same, and takes what the rail tells unasked.
+async fn pay_and_be_told(
+    rail: &str,
+    options: &[&str],
+    payments: &[Value],
+    listener: Option<TcpListener>,
+) -> (Value, Db) {
     let (db, simulator, folder) =
         (Db::fresh(Pg::V15).await, Simulator::start(options), tempfile::tempdir().expect("a folder"));
     fs::write(folder.path().join(format!("{rail}.toml")), rail_file(rail, &simulator, &folder))
         .expect("written");
-    let sandbox = railhost::rail::Sandbox::new(
-        &folder.path().join("compiled"),
-        harness::railhost_path(),
-        railhost::rail::Options::default(),
-    )
-    .expect("a sandbox");
+    let sandbox =
+        Sandbox::new(&folder.path().join("compiled"), harness::railhost_path(), rail::Options::default())
+            .expect("a sandbox");
+    let told = match listener {
+        None => None,
+        Some(listener) => Some(take_callbacks(listener, &db, folder.path()).await),
+    };
     for (n, payment) in payments.iter().enumerate() {
         enqueue_as(&db, &format!("p{n}"), rail, std::slice::from_ref(payment)).await;
     }
-    let host =
-        Host::over(db.database(), std::sync::Arc::new(sandbox), folder.path(), Options::default()).await;
+    let host = Host::over(db.database(), Arc::new(sandbox), folder.path(), Options::default()).await;
     let mut owner = db.connect(Role::Superuser).await;
     let began = Instant::now();
     while scalar::<i64>(&mut owner, "select count(*) from symphony.payment_outbox_pending").await > 0 {
@@ -116,7 +139,58 @@ async fn pay(rail: &str, options: &[&str], payments: &[Value]) -> (Value, Db) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     host.drain().await;
+    if let Some(told) = told {
+        told.abort();
+    }
     (simulator.ledger(), db)
+}
+
+async fn take_callbacks(listener: TcpListener, db: &Db, rails: &Path) -> JoinHandle<Infallible> {
+    let sandbox = Sandbox::new(&rails.join("compiled"), harness::railhost_path(), rail::Options::default());
+    let (sandbox, (events, _)) = (Arc::new(sandbox.expect("a sandbox")), mpsc::unbounded_channel());
+    let rails = Rails::load(&sandbox, rails, Rules::default(), events).await.expect("they load");
+    let (database, metrics) = (db.database(), Arc::new(Metrics::new().expect("metrics")));
+    tokio::spawn(async move { callbacks::serve(listener, &database, sandbox, &rails, metrics).await })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_verdict_comes_by_a_signed_callback_and_by_nothing_that_is_forged() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = format!("http://{}/callbacks/switch", listener.local_addr().expect("an address"));
+    let to =
+        |amount: &str, account: &str| json!({ "amount": amount, "currency": "ZMW", "destination": account });
+    let payments = [to("10.50", "A1b2"), to("7.00", "C3d4"), to("3.00", "NOBODY")];
+    let options = ["--lose", "1", "--tell", &address];
+    let (ledger, db) = pay_and_be_told("switch", &options, &payments, Some(listener)).await;
+    let mut paid: Vec<(u64, u64)> = ledger
+        .as_object()
+        .expect("a ledger")
+        .values()
+        .map(|entry| {
+            (entry["amount"].as_u64().expect("a number"), entry["executions"].as_u64().expect("a number"))
+        })
+        .collect();
+    paid.sort();
+    assert_eq!(paid, [(700, 1), (1050, 1)]);
+    let mut states = states(&db).await;
+    states.sort();
+    let mut owner = db.connect(Role::Superuser).await;
+    let told: Vec<String> = column(
+        &mut owner,
+        "select concat_ws(' ', sequence_id, attempt_no, state, error_code, error_message, witness) from symphony.payment_outbox_attempts order by 1",
+    )
+    .await;
+    let expected = ["DISPATCHED yes DONE", "DISPATCHED yes DONE", "FAILED no NO_SUCH_PAYEE"];
+    assert_eq!(states, expected, "{told:#?}");
+    let kept: i64 =
+        scalar(&mut owner, "select count(*) from symphony.payment_outbox_late_answers where of_key").await;
+    assert_eq!(kept, 3, "each once, though it was told twice, and none that was forged");
+    let answered: i64 = scalar(
+        &mut owner,
+        "select count(*) from symphony.payment_outbox_attempts where witness like 'transfer body 403, transfer body%'",
+    )
+    .await;
+    assert_eq!(answered, 3, "each challenge was answered");
 }
 
 async fn states(db: &Db) -> Vec<String> {
@@ -212,8 +286,8 @@ async fn money_that_moves_by_get_is_not_sent_again_blindly() {
 }
 
 #[test]
-fn the_suite_passes_both_without_a_rule_that_was_not_tested() {
-    for rail in ["agency", "gateway"] {
+fn the_suite_passes_each_without_a_rule_that_was_not_tested() {
+    for rail in ["agency", "gateway", "switch"] {
         let tested = railhost()
             .args(["plugin", "test", env!("HABITS"), "--rail"])
             .arg(folder().join(format!("{rail}.toml")))

@@ -5,6 +5,7 @@ mod airtel;
 mod bank;
 mod control;
 mod every;
+mod examples;
 mod habits;
 mod held;
 mod mtn;

@@ -19,6 +19,8 @@ const RAIL: Name = Name::Mtn;
 fn move_to(file: &mut Table, environment: &str, currency: &str, country: &str) {
     set(file, "settings", "target_environment", environment);
     file.insert("currencies".to_owned(), vec![currency].into());
+    file.remove("float");
+    file["steps"].as_table_mut().expect("steps").remove("balance");
     file["destination"]["parts"]["msisdn"]["country"] = country.into();
 }
 
@@ -30,9 +32,10 @@ async fn the_sandbox_numbers_end_as_mtn_documents_them() {
         ("46733123451", "FAILED no", "APPROVAL_REJECTED"),
         ("46733123452", "FAILED no", "EXPIRED"),
         ("46733123453", "FAILED unknown", "PENDING"),
-        ("46733123455", "FAILED no", "NOT_ENOUGH_FUNDS"),
-        ("46733123456", "FAILED no", "PAYER_LIMIT_REACHED"),
-        ("46733123457", "FAILED no", "PAYEE_NOT_FOUND"),
+        ("46733123455", "FAILED unknown", "COULD_NOT_PERFORM_TRANSACTION"),
+        ("46733123457", "FAILED no", "PAYER_NOT_FOUND"),
+        ("46733123458", "FAILED no", "NOT_ALLOWED"),
+        ("46733123463", "FAILED no", "SERVICE_UNAVAILABLE"),
         ("46733123464", "FAILED no", "TRANSFER_TYPE_UNKNOWN"),
         ("46733123999", "DISPATCHED yes", "SUCCESSFUL"),
     ];

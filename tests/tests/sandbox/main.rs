@@ -5,6 +5,7 @@ mod bombs;
 mod gate;
 mod hostile;
 mod loading;
+mod neighbours;
 mod offences;
 mod production;
 mod revoked;

@@ -11,7 +11,7 @@ use railhost::rail::artifact::{Digest, Pair};
 use railhost::rail::definition::Definition;
 use railhost::rail::{LoadOutcome, Reloaded, Rules};
 
-const PRODUCTION: Rules = Rules { production: true };
+const PRODUCTION: Rules = Rules { production: true, recorded: false, examine: None };
 
 /// As it would be with a real rail, to be signed with this key.
 fn real(file: String) -> String {

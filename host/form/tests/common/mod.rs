@@ -3,8 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use form::callback::CallbackFile;
 use form::field::FieldFile;
 use form::file::{AmountFile, Computed, DestinationFile, OperationFile, PayloadFile, StepFile, VariableFile};
+use form::float::FloatFile;
+use form::hours::HoursFile;
 use form::{CodeTable, Form, FormFile, Input, Operation, Reading, Refusal, Reply, Request, Shown};
 use payment::{Instruction, Origin};
 use serde::Deserialize;
@@ -32,6 +35,10 @@ struct Sections {
     secrets: Vec<String>,
     keys: Vec<String>,
     tokens: BTreeMap<String, String>,
+    fetched: BTreeMap<String, String>,
+    hours: Option<HoursFile>,
+    float: BTreeMap<String, FloatFile>,
+    callback: Option<CallbackFile>,
 }
 
 pub(crate) fn load(toml: &str) -> Result<Form, String> {
@@ -56,6 +63,10 @@ pub(crate) fn load(toml: &str) -> Result<Form, String> {
         secrets: s.secrets,
         keys: s.keys,
         tokens: s.tokens,
+        fetched: s.fetched,
+        hours: s.hours,
+        float: s.float,
+        callback: s.callback,
     })
 }
 
@@ -137,7 +148,8 @@ pub(crate) fn fill(
         values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let captured = BTreeMap::from([("transfer".to_owned(), "T-1".to_owned())]);
     let now = "2026-01-15T09:30:00Z".parse().expect("a time");
-    let input = Input { payment, values: &values, captured: &captured, secrets: &Shown, now };
+    let input =
+        Input { payment, values: &values, captured: &captured, secrets: &Shown, challenge: None, now };
     form.fill(form.step(step).expect("a step"), &input)
 }
 

@@ -1,9 +1,11 @@
 //! The structure of pain.001.001.09 as its schema has it: which elements stand where, in which order, how often, and what a
-//! text in them may be. Elements that no bank of ours has asked for are known by name and not looked into.
+//! text in them may be. Elements that no bank of ours has asked for are known by name and not looked into. Version .03 is looked at
+//! as .09 with what it writes otherwise.
 
-use roxmltree::{Document, Node};
+use crate::parse::Element;
 
 const NAMESPACE: &str = "urn:iso:std:iso:20022:tech:xsd:pain.001.001.09";
+const NAMESPACE_03: &str = "urn:iso:std:iso:20022:tech:xsd:pain.001.001.03";
 
 /// An element among its siblings.
 struct Part {
@@ -171,17 +173,37 @@ const INITIATION: Shape = Shape::All(&[
 const DOCUMENT: Shape = Shape::All(&[must("CstmrCdtTrfInitn", INITIATION)]);
 
 /// What is wrong with a message, with the path to it.
-pub(super) fn check(document: &Document<'_>) -> Result<(), String> {
-    let root = document.root_element();
-    if root.tag_name().name() != "Document" || root.tag_name().namespace() != Some(NAMESPACE) {
-        return Err(format!("the root is no Document of {NAMESPACE}"));
+pub(super) fn check(root: &Element) -> Result<(), String> {
+    if root.all().iter().any(|element| element.namespace != root.namespace) {
+        return Err("an element is of another namespace than the root".to_owned());
     }
-    follow(root, &DOCUMENT, "Document")?;
+    match root.namespace.as_deref().filter(|_| root.name == "Document") {
+        Some(NAMESPACE) => follow(root, &DOCUMENT, "Document")?,
+        Some(NAMESPACE_03) => follow(&as_09(root)?, &DOCUMENT, "Document")?,
+        _ => return Err(format!("the root is no Document of {NAMESPACE} or {NAMESPACE_03}")),
+    }
     sums(root)
 }
 
-fn follow(node: Node<'_, '_>, shape: &Shape, path: &str) -> Result<(), String> {
-    let text = node.text().unwrap_or_default();
+/// A message of version .03 as one of .09: a bank is named by `BIC`, the day of execution stands by itself, and there is no UETR.
+fn as_09(element: &Element) -> Result<Element, String> {
+    let mut turned = element.clone();
+    match element.name.as_str() {
+        "BICFI" | "UETR" | "Dt" => return Err(format!("{} does not belong in version .03", element.name)),
+        "BIC" => turned.name = "BICFI".to_owned(),
+        "ReqdExctnDt" => {
+            let day = Element { name: "Dt".to_owned(), text: element.text.clone(), ..Element::default() };
+            (turned.text, turned.children) = (String::new(), vec![day]);
+            return Ok(turned);
+        }
+        _ => {}
+    }
+    turned.children = element.children.iter().map(as_09).collect::<Result<_, _>>()?;
+    Ok(turned)
+}
+
+fn follow(node: &Element, shape: &Shape, path: &str) -> Result<(), String> {
+    let text = node.text.as_str();
     match shape {
         Shape::Any => Ok(()),
         Shape::Text(most) => match (1..=*most).contains(&text.chars().count()) {
@@ -193,19 +215,20 @@ fn follow(node: Node<'_, '_>, shape: &Shape, path: &str) -> Result<(), String> {
             false => Err(format!("{path} is {text:?}, expected {expected}")),
         },
         Shape::One(parts) => {
-            let children: Vec<_> = node.children().filter(Node::is_element).collect();
-            let [child] = children[..] else { return Err(format!("{path} holds not exactly one element")) };
-            let name = child.tag_name().name();
+            let [child] = &node.children[..] else {
+                return Err(format!("{path} holds not exactly one element"));
+            };
+            let name = child.name.as_str();
             match parts.iter().find(|part| part.name == name) {
                 Some(part) => follow(child, &part.shape, &format!("{path}/{name}")),
                 None => Err(format!("{path}/{name} does not belong there")),
             }
         }
         Shape::All(parts) => {
-            let mut children = node.children().filter(Node::is_element).peekable();
+            let mut children = node.children.iter().peekable();
             for part in *parts {
                 let mut count = 0;
-                while let Some(child) = children.next_if(|child| child.tag_name().name() == part.name) {
+                while let Some(child) = children.next_if(|child| child.name == part.name) {
                     follow(child, &part.shape, &format!("{path}/{}", part.name))?;
                     count += 1;
                 }
@@ -215,28 +238,29 @@ fn follow(node: Node<'_, '_>, shape: &Shape, path: &str) -> Result<(), String> {
             }
             match children.next() {
                 None => Ok(()),
-                Some(child) => Err(format!(
-                    "{path}/{} does not belong there, or not in this place",
-                    child.tag_name().name()
-                )),
+                Some(child) => {
+                    Err(format!("{path}/{} does not belong there, or not in this place", child.name))
+                }
             }
         }
     }
 }
 
 /// Counts and sums agree with what is there (else a bank answers AM10, AM16 to AM20).
-fn sums(root: Node<'_, '_>) -> Result<(), String> {
-    let transfers = root.descendants().filter(|node| node.tag_name().name() == "CdtTrfTxInf").count();
-    for count in root.descendants().filter(|node| node.tag_name().name() == "NbOfTxs") {
-        if count.text() != Some(transfers.to_string().as_str()) {
-            return Err(format!("NbOfTxs is {:?}, there are {transfers}", count.text()));
+fn sums(root: &Element) -> Result<(), String> {
+    let all = root.all();
+    let named = |name: &'static str| all.iter().filter(move |element| element.name == name);
+    let transfers = named("CdtTrfTxInf").count();
+    for count in named("NbOfTxs") {
+        if count.text != transfers.to_string() {
+            return Err(format!("NbOfTxs is {:?}, there are {transfers}", count.text));
         }
     }
-    let mut amounts = root.descendants().filter(|node| node.tag_name().name() == "InstdAmt");
+    let mut amounts = named("InstdAmt");
     if let (Some(amount), None) = (amounts.next(), amounts.next()) {
-        for sum in root.descendants().filter(|node| node.tag_name().name() == "CtrlSum") {
-            if sum.text() != amount.text() {
-                return Err(format!("CtrlSum is {:?}, the amount {:?}", sum.text(), amount.text()));
+        for sum in named("CtrlSum") {
+            if sum.text != amount.text {
+                return Err(format!("CtrlSum is {:?}, the amount {:?}", sum.text, amount.text));
             }
         }
         if !amount.attribute("Ccy").is_some_and(is_currency) {
@@ -317,7 +341,7 @@ mod tests {
           <CdtrAcct><Id><Othr><Id>987</Id></Othr></Id></CdtrAcct></CdtTrfTxInf></PmtInf></CstmrCdtTrfInitn></Document>"#;
 
     fn problem(message: &str) -> Option<String> {
-        check(&Document::parse(message).expect("XML")).err()
+        check(&Element::read(message.as_bytes()).expect("XML")).err()
     }
 
     #[test]
@@ -328,7 +352,8 @@ mod tests {
     #[test]
     fn whatever_differs_from_the_schema_is_named() {
         for (right, wrong, named) in [
-            ("pain.001.001.09", "pain.001.001.03", "the root"),
+            ("pain.001.001.09", "pain.001.001.02", "the root"),
+            ("pain.001.001.09", "pain.001.001.03", "does not belong in version .03"),
             ("<MsgId>m</MsgId>", "", "GrpHdr/MsgId stands there 0 times"),
             ("<MsgId>m</MsgId>", "<MsgId></MsgId>", "GrpHdr/MsgId has not 1 to 35"),
             ("<NbOfTxs>1</NbOfTxs>", "<NbOfTxs>2</NbOfTxs>", "NbOfTxs is"),

@@ -1,12 +1,15 @@
-//! The integrator's kit: no rail, no host code to read, and but for `revoke` no database.
+//! The integrator's kit: no rail, no host code to read, and but for `run` and `revoke` no database.
 
 mod extract;
 mod form;
 mod inspect;
 mod new;
+mod oci;
+mod oci_client;
 mod record;
 mod replay;
 mod revoke;
+mod run;
 mod sign;
 mod test;
 
@@ -38,6 +41,9 @@ pub(crate) enum Plugin {
     /// Find out whether an adapter and its rail's file come to the right verdicts, offline.
     #[command(after_help = examples::PLUGIN_TEST)]
     Test(test::Test),
+    /// Build an adapter, serve it, make one payment and show all of it.
+    #[command(after_help = examples::PLUGIN_RUN)]
+    Run(run::Run),
     /// Make one payment over a rail, and keep its exchanges without secrets.
     #[command(after_help = examples::PLUGIN_RECORD)]
     Record(record::Record),
@@ -53,6 +59,12 @@ pub(crate) enum Plugin {
     /// Check a component's signature.
     #[command(after_help = examples::PLUGIN_VERIFY)]
     Verify(sign::Verify),
+    /// Put a component into a registry of container images.
+    #[command(after_help = examples::PLUGIN_PUSH)]
+    Push(oci::Push),
+    /// Fetch a component from such a registry, by its digest.
+    #[command(after_help = examples::PLUGIN_PULL)]
+    Pull(oci::Pull),
     /// Stop every host from using a component, at once and for good.
     #[command(after_help = examples::PLUGIN_REVOKE)]
     Revoke(revoke::Revoke),
@@ -61,7 +73,12 @@ pub(crate) enum Plugin {
 impl Plugin {
     /// Whether it is for [`run_on`](Self::run_on).
     pub(super) fn needs_database(&self) -> bool {
-        matches!(self, Self::Revoke(_))
+        matches!(self, Self::Revoke(_) | Self::Run(_))
+    }
+
+    /// Whether it works on a private database, whatever is configured.
+    pub(super) fn is_private(&self) -> bool {
+        matches!(self, Self::Run(_))
     }
 
     /// The configuration is read only where something of it is needed: a login that is not there yet stops nobody from
@@ -82,13 +99,16 @@ impl Plugin {
             Self::Key(key) => key.run(json),
             Self::Sign(sign) => sign.run(json),
             Self::Verify(verify) => verify.run(json),
-            Self::Revoke(_) => unreachable!("it needs a database"),
+            Self::Push(push) => push.run(json).await,
+            Self::Pull(pull) => pull.run(json).await,
+            Self::Revoke(_) | Self::Run(_) => unreachable!("it needs a database"),
         }
     }
 
     pub(super) async fn run_on(self, session: &Session) -> anyhow::Result<ExitCode> {
         match self {
             Self::Revoke(revoke) => revoke.run(session).await,
+            Self::Run(run) => run.run(session).await,
             _ => unreachable!("it needs no database"),
         }
     }

@@ -102,6 +102,16 @@ impl Passage {
         trail
     }
 
+    /// Something came of which no request of ours is known.
+    pub(crate) fn arrived(&mut self, step: &str, status: u16) {
+        let trail = self.begin(step, StepClass::Read, None);
+        trail.left_whole();
+        trail.answered(status);
+        if let Some(sent) = self.sent.last_mut() {
+            sent.whole = true;
+        }
+    }
+
     /// A mock plays a request that arrives, and answers where it is told a status.
     pub(crate) fn play(&mut self, step: &str, class: StepClass, status: Option<u16>) -> Result<(), Denied> {
         let trail = self.begin(step, class, None);

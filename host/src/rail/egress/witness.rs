@@ -98,9 +98,11 @@ impl Rule {
 }
 
 impl Witness {
-    /// The one request that could have moved money, if it was made.
+    /// The request that could have moved money, if it was made. There are two where the rail asked for an answer first: the last
+    /// one of which something left.
     pub fn money(&self) -> Option<&Exchange> {
-        self.exchanges.iter().find(|exchange| exchange.class == StepClass::Money)
+        let money = || self.exchanges.iter().rev().filter(|exchange| exchange.class == StepClass::Money);
+        money().find(|exchange| exchange.left != Left::Nothing).or_else(|| money().next())
     }
 
     /// For the record: of each request the step, what left and the status of the reply.

@@ -75,6 +75,7 @@ fn manner(setup: &Setup) -> Manner {
             ..Pace::default()
         },
         idempotent: setup.deduplicates,
+        calls_back: false,
         can_query: true,
         deadline: DEADLINE,
     }
@@ -390,6 +391,7 @@ fn past(outbox: &Outbox) -> History {
         rail_reference: late.words.rail_reference.clone(),
         rail_code: late.words.rail_code.clone(),
         error_code: late.words.error_code.clone(),
+        of_key: false,
     };
     History {
         attempts: outbox.attempts.get(&PAYMENT).into_iter().flatten().map(attempt).collect(),

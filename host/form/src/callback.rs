@@ -1,0 +1,133 @@
+//! What a rail tells unasked. Signed, and about this payment, it is a reply; anything less is a hint to ask.
+
+use payment::{Instruction, KeyForm};
+use serde::Deserialize;
+
+use crate::codes::Operation;
+use crate::doc::Path;
+use crate::file::Encoding;
+use crate::json::Json;
+use crate::judge::Reading;
+use crate::load::Form;
+use crate::reply::{Format, Reply, ReplyFile, ReplyRule};
+
+/// The name under which an adapter reads it.
+pub const STEP: &str = "callback";
+
+/// `[callback]` of a rail's file.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CallbackFile {
+    pub verify: VerifyFile,
+    /// Where the body names the payment, for a rail that has one address for all of them. Without it the address names it.
+    pub names: Option<NameFile>,
+    /// How it is read. `bound` says that it is about this payment.
+    pub reply: ReplyFile,
+}
+
+/// By what it is known that the rail sent it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VerifyFile {
+    /// One of `[keys]`.
+    pub key: String,
+    /// The header with the signature or the HMAC over the body.
+    pub header: String,
+    /// A text before it in the header, such as `sha256=`.
+    #[serde(default)]
+    pub prefix: String,
+    #[serde(default)]
+    pub encoding: Encoding,
+    /// It is a JWS, detached from the body.
+    #[serde(default)]
+    pub jws: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NameFile {
+    /// A JSON pointer.
+    pub at: String,
+    pub form: String,
+}
+
+/// The same, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Callback {
+    pub verify: VerifyFile,
+    names: Option<(String, KeyForm)>,
+    pub(crate) rule: ReplyRule,
+}
+
+impl Callback {
+    pub(crate) fn load(file: &CallbackFile, keys: &[String]) -> Result<Self, String> {
+        let verify = &file.verify;
+        if !keys.contains(&verify.key) {
+            return Err(format!("callback.verify.key is {:?}, expected one of [keys]", verify.key));
+        }
+        let token = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if verify.header.is_empty() || !verify.header.bytes().all(token) {
+            return Err(format!(
+                "callback.verify.header is {:?}, expected a name in lower case",
+                verify.header
+            ));
+        }
+        let rule = ReplyRule::load("callback.reply", &file.reply)?;
+        if !rule.binds() {
+            return Err("callback.reply has no bound, expected where the rail names the payment by its key"
+                .to_owned());
+        }
+        if rule.captures().next().is_some() {
+            return Err("callback.reply captures something, expected that of steps only".to_owned());
+        }
+        let names = match &file.names {
+            None => None,
+            Some(_) if file.reply.body != Format::Json => {
+                return Err("callback.names is given, expected that of JSON only".to_owned());
+            }
+            Some(named) => {
+                let form = KeyForm::parse(&named.form)
+                    .filter(|form| matches!(form, KeyForm::Uuid | KeyForm::Hex | KeyForm::Hex32));
+                let form = form.ok_or_else(|| {
+                    format!("callback.names.form is {:?}, expected uuid, hex or hex32", named.form)
+                })?;
+                Path::parse(Format::Json, &named.at).map_err(|why| format!("callback.names.at: {why}"))?;
+                Some((named.at.clone(), form))
+            }
+        };
+        Ok(Self { verify: verify.clone(), names, rule })
+    }
+
+    /// Whether the body, and not the address, says which payment it is about.
+    pub fn is_named_by_body(&self) -> bool {
+        self.names.is_some()
+    }
+
+    /// The key that the body names, as it stands there, and its form.
+    pub fn named(&self, body: &[u8]) -> Option<(String, KeyForm)> {
+        let (at, form) = self.names.as_ref()?;
+        match Json::read(body).ok()?.at(at) {
+            Some(Json::Text(text)) => Some((text.clone(), *form)),
+            _ => None,
+        }
+    }
+
+    /// The forms of the key that it looks for.
+    pub(crate) fn key_forms(&self) -> impl Iterator<Item = KeyForm> {
+        self.rule.key_forms().chain(self.names.iter().map(|(_, form)| *form))
+    }
+}
+
+impl Form {
+    /// What the host reads in a callback that is known to be the rail's: as in the reply to a question.
+    pub fn read_callback(
+        &self,
+        callback: &Callback,
+        headers: &[(String, String)],
+        body: &[u8],
+        payment: &Instruction,
+    ) -> Reading {
+        let reply = Reply { status: 200, headers, body };
+        self.read_by(&callback.rule, Operation::QueryStatus, &reply, payment, false)
+    }
+}

@@ -1,0 +1,212 @@
+//! Components in a registry of container images: pushed by a name, pulled by a digest. A host never fetches anything by itself.
+//!
+//! An artifact is the component (`application/wasm`, as the layout for Wasm in OCI has it), and where they are given the rail's file
+//! and the signature over both.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use clap::Args;
+use railhost::rail::artifact::{self, Outline};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::oci_client::{Client, Reference};
+use crate::cli::BadArgument;
+use crate::cli::print::{out, out_json};
+
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const CONFIG: &str = "application/vnd.wasm.config.v0+json";
+const COMPONENT: &str = "application/wasm";
+const RAIL_FILE: &str = "application/vnd.symphony.rail.file.v1+toml";
+const SIGNATURE: &str = "application/vnd.symphony.rail.signature.v1";
+/// The usual name of a layer's file.
+const TITLE: &str = "org.opencontainers.image.title";
+/// No manifest of ours comes near it.
+const MANIFEST_BYTES_MAX: usize = 1024 * 1024;
+
+#[derive(Debug, Args)]
+pub(crate) struct Push {
+    /// The component.
+    component: PathBuf,
+    /// Where to: REGISTRY/NAME:TAG.
+    #[arg(long, value_name = "REFERENCE")]
+    to: String,
+    /// The rail's file that it runs with.
+    #[arg(long, value_name = "FILE")]
+    rail: Option<PathBuf>,
+    /// The signature over both, from plugin sign.
+    #[arg(long, value_name = "FILE")]
+    signature: Option<PathBuf>,
+    /// Speak HTTP without TLS; on loopback that is usual.
+    #[arg(long)]
+    plain_http: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Pull {
+    /// Which one, by its digest: REGISTRY/NAME@sha256:DIGEST.
+    reference: String,
+    /// Where its files go; nothing that is there is overwritten.
+    #[arg(long, value_name = "FOLDER")]
+    out: PathBuf,
+    /// Speak HTTP without TLS; on loopback that is usual.
+    #[arg(long)]
+    plain_http: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Manifest {
+    schema_version: u32,
+    media_type: String,
+    config: Blob,
+    layers: Vec<Blob>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Blob {
+    media_type: String,
+    digest: String,
+    size: usize,
+    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    annotations: std::collections::BTreeMap<String, String>,
+}
+
+impl Blob {
+    fn of(media_type: &str, bytes: &[u8], title: Option<&Path>) -> Self {
+        let title = title
+            .and_then(Path::file_name)
+            .map(|name| (TITLE.to_owned(), name.to_string_lossy().into_owned()));
+        Self {
+            media_type: media_type.to_owned(),
+            digest: digest(bytes),
+            size: bytes.len(),
+            annotations: title.into_iter().collect(),
+        }
+    }
+}
+
+fn digest(bytes: &[u8]) -> String {
+    format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
+}
+
+impl Push {
+    pub(super) async fn run(self, json: bool) -> anyhow::Result<ExitCode> {
+        let to = Reference::parse(&self.to).map_err(BadArgument::new)?;
+        if to.is_digest() {
+            return Err(BadArgument::new(format!("--to is {:?}, expected REGISTRY/NAME:TAG", self.to)).into());
+        }
+        let component = artifact::read(&self.component)?;
+        let outline = Outline::read(&component)?;
+        let mut layers = vec![(Blob::of(COMPONENT, &component, Some(&self.component)), component)];
+        for (media_type, path) in [(RAIL_FILE, &self.rail), (SIGNATURE, &self.signature)] {
+            if let Some(path) = path {
+                let bytes = fs::read(path).with_context(|| path.display().to_string())?;
+                layers.push((Blob::of(media_type, &bytes, Some(path)), bytes));
+            }
+        }
+        let config = serde_json::to_vec(&json!({
+            "architecture": "wasm",
+            "os": "wasip2",
+            "layerDigests": layers.iter().map(|(blob, _)| &blob.digest).collect::<Vec<_>>(),
+            "component": { "exports": outline.exports, "imports": outline.imports },
+        }))?;
+        let client = Client::new(&to, self.plain_http)?;
+        let config_blob = Blob::of(CONFIG, &config, None);
+        client.put_blob(&config_blob.digest, config).await?;
+        let mut blobs = Vec::new();
+        for (blob, bytes) in layers {
+            client.put_blob(&blob.digest, bytes).await?;
+            blobs.push(blob);
+        }
+        let manifest = Manifest {
+            schema_version: 2,
+            media_type: MANIFEST.to_owned(),
+            config: config_blob,
+            layers: blobs,
+        };
+        let manifest = serde_json::to_vec(&manifest)?;
+        let pinned = to.with_digest(&digest(&manifest));
+        client.put_manifest(&to.tag, MANIFEST, manifest).await?;
+        match json {
+            true => out_json(&json!({ "reference": pinned }))?,
+            false => out(&format!("{pinned}\n"))?,
+        };
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Pull {
+    pub(super) async fn run(self, json: bool) -> anyhow::Result<ExitCode> {
+        let from = Reference::parse(&self.reference).map_err(BadArgument::new)?;
+        if !from.is_digest() {
+            let problem = format!(
+                "{:?} is a name that may mean something else tomorrow, expected REGISTRY/NAME@sha256:DIGEST: plugin push prints it",
+                self.reference
+            );
+            return Err(BadArgument::new(problem).into());
+        }
+        let client = Client::new(&from, self.plain_http)?;
+        let manifest = client.manifest(&from.tag, MANIFEST, MANIFEST_BYTES_MAX).await?;
+        if digest(&manifest) != from.tag {
+            bail!("the registry answers with another manifest than {}", from.tag);
+        }
+        let manifest: Manifest = serde_json::from_slice(&manifest).context("its manifest")?;
+        let mut files = Vec::new();
+        for layer in &manifest.layers {
+            let name = match layer.media_type.as_str() {
+                COMPONENT => "component.wasm",
+                RAIL_FILE => "rail.toml",
+                SIGNATURE => "component.wasm.sig",
+                other => {
+                    bail!("it has a layer {other:?}, expected a component, a rail's file or a signature")
+                }
+            };
+            if files.iter().any(|(known, _): &(&str, Bytes)| *known == name) {
+                bail!("it has two layers {:?}, expected one", layer.media_type);
+            }
+            let bytes_max = usize::try_from(artifact::BYTES_MAX).unwrap_or(usize::MAX);
+            if layer.size > bytes_max {
+                bail!("{name} has {} bytes, at most {bytes_max} are taken", layer.size);
+            }
+            let bytes = client.blob(&layer.digest, layer.size).await?;
+            if digest(&bytes) != layer.digest {
+                bail!("the registry answers with another {name} than {}", layer.digest);
+            }
+            files.push((name, bytes));
+        }
+        if !files.iter().any(|(name, _)| *name == "component.wasm") {
+            bail!("it has no layer {COMPONENT:?}: it is not a component");
+        }
+        if let Some((name, _)) = files.iter().find(|(name, _)| self.out.join(name).exists()) {
+            let there = self.out.join(name);
+            return Err(BadArgument::new(format!(
+                "{} is there already, nothing was written",
+                there.display()
+            ))
+            .into());
+        }
+        fs::create_dir_all(&self.out).with_context(|| format!("{} cannot be made", self.out.display()))?;
+        let mut told = Vec::new();
+        for (name, bytes) in &files {
+            let path = self.out.join(name);
+            fs::write(&path, bytes).with_context(|| format!("{} cannot be written", path.display()))?;
+            told.push((path, hex::encode(Sha256::digest(bytes))));
+        }
+        if json {
+            let file = |(path, sha256): &(PathBuf, String)| json!({ "path": path, "sha256": sha256 });
+            out_json(&json!({ "files": told.iter().map(file).collect::<Vec<_>>() }))?;
+        } else {
+            for (path, sha256) in told {
+                out(&format!("{sha256}  {}\n", path.display()))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

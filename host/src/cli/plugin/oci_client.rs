@@ -1,0 +1,344 @@
+//! As much of the OCI distribution protocol as a component needs: blobs and manifests, in and out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, LOCATION, WWW_AUTHENTICATE};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use url::Url;
+
+/// One request and its whole reply.
+const WITHIN: Duration = Duration::from_secs(120);
+/// Of a reply that is no blob.
+const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+/// Who pushes and pulls, where the registry asks.
+const USER: &str = "RAILHOST_REGISTRY_USER";
+const PASSWORD: &str = "RAILHOST_REGISTRY_PASSWORD";
+
+/// `REGISTRY/NAME:TAG` or `REGISTRY/NAME@sha256:DIGEST`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Reference {
+    pub registry: String,
+    pub name: String,
+    /// Or a digest.
+    pub tag: String,
+}
+
+impl Reference {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!("{text:?} is not a reference, expected REGISTRY/NAME:TAG or REGISTRY/NAME@sha256:DIGEST")
+        };
+        let (registry, rest) = text.split_once('/').ok_or_else(wrong)?;
+        let (name, tag) = match rest.split_once('@') {
+            Some((name, digest)) => (name, digest),
+            None => rest.rsplit_once(':').ok_or_else(wrong)?,
+        };
+        let is_name = |text: &str| {
+            !text.is_empty()
+                && text
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-/".contains(&byte))
+                && !text.split('/').any(|part| part.is_empty() || part.starts_with('.'))
+        };
+        let is_digest = tag.strip_prefix("sha256:").is_some_and(|digits| {
+            digits.len() == 64
+                && digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+        });
+        let is_tag = !tag.is_empty()
+            && tag.len() <= 128
+            && tag.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+        let is_host = !registry.is_empty()
+            && registry.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte));
+        match is_host && is_name(name) && (is_digest || is_tag && !rest.contains('@')) {
+            true => Ok(Self { registry: registry.to_owned(), name: name.to_owned(), tag: tag.to_owned() }),
+            false => Err(wrong()),
+        }
+    }
+
+    pub(super) fn is_digest(&self) -> bool {
+        self.tag.starts_with("sha256:")
+    }
+
+    pub(super) fn with_digest(&self, digest: &str) -> String {
+        format!("{}/{}@{digest}", self.registry, self.name)
+    }
+}
+
+pub(super) struct Client {
+    base: Url,
+    name: String,
+    /// What the registry accepted last.
+    authorization: Mutex<Option<HeaderValue>>,
+}
+
+impl Client {
+    pub(super) fn new(reference: &Reference, plain_http: bool) -> anyhow::Result<Self> {
+        let host = reference.registry.split(':').next().unwrap_or_default();
+        let is_local = matches!(host, "localhost" | "127.0.0.1") || reference.registry.starts_with("[::1]");
+        let scheme = if plain_http || is_local { "http" } else { "https" };
+        let base =
+            Url::parse(&format!("{scheme}://{}/", reference.registry)).context("the registry's address")?;
+        Ok(Self { base, name: reference.name.clone(), authorization: Mutex::default() })
+    }
+
+    /// Puts a blob there, unless it is there already.
+    pub(super) async fn put_blob(&self, digest: &str, bytes: Vec<u8>) -> anyhow::Result<()> {
+        let known =
+            self.ask(Method::HEAD, self.url(&format!("blobs/{digest}"))?, &[], Bytes::new(), 0).await?;
+        if known.status() == StatusCode::OK {
+            return Ok(());
+        }
+        let begun =
+            self.ask(Method::POST, self.url("blobs/uploads/")?, &[], Bytes::new(), ANSWER_BYTES_MAX).await?;
+        if begun.status() != StatusCode::ACCEPTED {
+            return Err(refused("to take a blob", &begun));
+        }
+        let place = begun.headers().get(LOCATION).and_then(|place| place.to_str().ok());
+        let mut place =
+            self.base.join(place.ok_or_else(|| anyhow!("the registry does not say where blobs go"))?)?;
+        if place.origin() != self.base.origin() {
+            bail!("the registry sends blobs elsewhere, to {}", place.host_str().unwrap_or_default());
+        }
+        place.query_pairs_mut().append_pair("digest", digest);
+        let kind = [(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"))];
+        let put = self.ask(Method::PUT, place, &kind, bytes.into(), ANSWER_BYTES_MAX).await?;
+        match put.status() == StatusCode::CREATED {
+            true => Ok(()),
+            false => Err(refused("to keep a blob", &put)),
+        }
+    }
+
+    pub(super) async fn put_manifest(
+        &self,
+        tag: &str,
+        media_type: &'static str,
+        bytes: Vec<u8>,
+    ) -> anyhow::Result<()> {
+        let kind = [(CONTENT_TYPE, HeaderValue::from_static(media_type))];
+        let put = self
+            .ask(Method::PUT, self.url(&format!("manifests/{tag}"))?, &kind, bytes.into(), ANSWER_BYTES_MAX)
+            .await?;
+        match put.status() == StatusCode::CREATED {
+            true => Ok(()),
+            false => Err(refused("to keep the manifest", &put)),
+        }
+    }
+
+    pub(super) async fn manifest(
+        &self,
+        tag: &str,
+        media_type: &'static str,
+        bytes_max: usize,
+    ) -> anyhow::Result<Bytes> {
+        let wanted = [(ACCEPT, HeaderValue::from_static(media_type))];
+        let got = self
+            .ask(Method::GET, self.url(&format!("manifests/{tag}"))?, &wanted, Bytes::new(), bytes_max)
+            .await?;
+        match got.status() == StatusCode::OK {
+            true => Ok(got.into_body()),
+            false => Err(refused("to give the manifest", &got)),
+        }
+    }
+
+    pub(super) async fn blob(&self, digest: &str, bytes_max: usize) -> anyhow::Result<Bytes> {
+        let got = self
+            .ask(Method::GET, self.url(&format!("blobs/{digest}"))?, &[], Bytes::new(), bytes_max)
+            .await?;
+        match got.status() == StatusCode::OK {
+            true => Ok(got.into_body()),
+            false => Err(refused("to give a blob", &got)),
+        }
+    }
+
+    fn url(&self, rest: &str) -> anyhow::Result<Url> {
+        Ok(self.base.join(&format!("v2/{}/{rest}", self.name))?)
+    }
+
+    /// Asks, and once more with a proof of who asks where the registry wants one.
+    async fn ask(
+        &self,
+        method: Method,
+        url: Url,
+        headers: &[(http::HeaderName, HeaderValue)],
+        body: Bytes,
+        bytes_max: usize,
+    ) -> anyhow::Result<Response<Bytes>> {
+        let mut known = self.authorization.lock().await;
+        let send = async |authorization: Option<HeaderValue>| {
+            let mut headers = headers.to_vec();
+            headers.extend(authorization.map(|value| (AUTHORIZATION, value)));
+            exchange(method.clone(), &url, headers, body.clone(), bytes_max).await
+        };
+        let answer = send(known.clone()).await?;
+        if answer.status() != StatusCode::UNAUTHORIZED || known.is_some() {
+            return Ok(answer);
+        }
+        let wanted = answer.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
+        *known = Some(authorize(wanted.unwrap_or_default()).await?);
+        send(known.clone()).await
+    }
+}
+
+/// A proof of who asks, of the kind that the registry wants: a password, or a token that is given for one.
+async fn authorize(wanted: &str) -> anyhow::Result<HeaderValue> {
+    let basic = match (std::env::var(USER), std::env::var(PASSWORD)) {
+        (Ok(user), Ok(password)) => Some(format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))),
+        _ => None,
+    };
+    let secret = |text: String| {
+        let mut value = HeaderValue::from_str(&text).context("the registry's token")?;
+        value.set_sensitive(true);
+        Ok::<_, anyhow::Error>(value)
+    };
+    let Some(parameters) = wanted.strip_prefix("Bearer ") else {
+        return secret(
+            basic.ok_or_else(|| anyhow!("the registry wants to know who asks: set {USER} and {PASSWORD}"))?,
+        );
+    };
+    let parameter = |name: &str| {
+        let found = parameters.split(',').find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='));
+        found.map(|text| text.trim_matches('"').to_owned())
+    };
+    let mut realm = Url::parse(
+        &parameter("realm").ok_or_else(|| anyhow!("the registry does not say where tokens are"))?,
+    )?;
+    for name in ["service", "scope"] {
+        if let Some(value) = parameter(name) {
+            realm.query_pairs_mut().append_pair(name, &value);
+        }
+    }
+    if realm.scheme() != "https" && basic.is_some() && !is_loopback(&realm) {
+        bail!("tokens are given out at {realm}, expected https");
+    }
+    let headers = basic.map(secret).transpose()?.map(|value| (AUTHORIZATION, value)).into_iter().collect();
+    let given = exchange(Method::GET, &realm, headers, Bytes::new(), ANSWER_BYTES_MAX).await?;
+    if given.status() != StatusCode::OK {
+        return Err(refused("to give a token", &given));
+    }
+    let given: serde_json::Value = serde_json::from_slice(given.body()).context("the registry's token")?;
+    let token = given["token"].as_str().or(given["access_token"].as_str());
+    secret(format!("Bearer {}", token.ok_or_else(|| anyhow!("the registry gives no token"))?))
+}
+
+fn is_loopback(url: &Url) -> bool {
+    matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"))
+}
+
+fn refused(what: &str, answer: &Response<Bytes>) -> anyhow::Error {
+    let said: String = String::from_utf8_lossy(answer.body()).chars().take(300).collect();
+    anyhow!(
+        "the registry refuses {what}: HTTP {} {}",
+        answer.status().as_u16(),
+        railhost::payment::plain(&said)
+    )
+}
+
+async fn exchange(
+    method: Method,
+    url: &Url,
+    headers: Vec<(http::HeaderName, HeaderValue)>,
+    body: Bytes,
+    bytes_max: usize,
+) -> anyhow::Result<Response<Bytes>> {
+    let place = url.host_str().unwrap_or_default().to_owned();
+    let told = || format!("{method} at the registry {place}");
+    timeout(WITHIN, speak(method.clone(), url, headers, body, bytes_max))
+        .await
+        .with_context(|| format!("{}: no answer within {} s", told(), WITHIN.as_secs()))?
+        .with_context(told)
+}
+
+async fn speak(
+    method: Method,
+    url: &Url,
+    headers: Vec<(http::HeaderName, HeaderValue)>,
+    body: Bytes,
+    bytes_max: usize,
+) -> anyhow::Result<Response<Bytes>> {
+    let host = url.host_str().ok_or_else(|| anyhow!("no host in {url}"))?;
+    let port = url.port_or_known_default().ok_or_else(|| anyhow!("no port in {url}"))?;
+    let tcp = TcpStream::connect((host.trim_matches(['[', ']']), port)).await?;
+    let authority = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+    let path = url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()));
+    let mut request = Request::builder().method(method).uri(path).header(HOST, authority);
+    request = request.header(CONTENT_LENGTH, body.len());
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    let request = request.body(Full::new(body))?;
+    let reply = match url.scheme() {
+        "https" => {
+            let name = ServerName::try_from(host.to_owned())?;
+            let tls = TlsConnector::from(tls()?).connect(name, tcp).await?;
+            let (mut sender, connection) = http1::handshake(TokioIo::new(tls)).await?;
+            tokio::spawn(connection);
+            sender.send_request(request).await?
+        }
+        _ => {
+            let (mut sender, connection) = http1::handshake(TokioIo::new(tcp)).await?;
+            tokio::spawn(connection);
+            sender.send_request(request).await?
+        }
+    };
+    let (head, body) = reply.into_parts();
+    let body =
+        Limited::new(body, bytes_max).collect().await.map_err(|error| anyhow!("its reply: {error}"))?;
+    Ok(Response::from_parts(head, body.to_bytes()))
+}
+
+fn tls() -> anyhow::Result<Arc<ClientConfig>> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Arc::new(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_names_a_registry_a_name_and_a_tag_or_a_digest() {
+        let digest = format!("sha256:{}", "a1".repeat(32));
+        let tagged = Reference::parse("registry.example:5000/rails/mtn:1.0").expect("sound");
+        assert_eq!(
+            (tagged.registry.as_str(), tagged.name.as_str(), tagged.tag.as_str()),
+            ("registry.example:5000", "rails/mtn", "1.0")
+        );
+        assert!(!tagged.is_digest());
+        let pinned = Reference::parse(&format!("localhost:5000/mtn@{digest}")).expect("sound");
+        assert!(pinned.is_digest());
+        assert_eq!(pinned.with_digest("sha256:x"), "localhost:5000/mtn@sha256:x");
+        for bad in [
+            "mtn",
+            "r/mtn",
+            "r/MTN:1",
+            "r/../x:1",
+            "r/mtn@sha256:short",
+            "r/mtn@1.0",
+            "/mtn:1",
+            "r/mtn:",
+            "r/a//b:1",
+        ] {
+            assert!(Reference::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

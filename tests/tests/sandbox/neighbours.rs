@@ -1,0 +1,108 @@
+//! A rail whose adapter loops, one whose adapter traps, one that eats memory and one that lies, beside an honest one: through a real host
+//! process, its pages and PostgreSQL.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use harness::host::enqueue_as;
+use harness::port::Port;
+use harness::sql::{column, scalar};
+use harness::yard::{Yard, guest};
+use harness::{Db, PATIENCE, Pg, Role, railhost};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const BAD: [&str; 4] = ["endless_loop", "panics", "memory_bomb", "reads_opposite"];
+const HONEST: &str = "pays_and_tells";
+const EACH: usize = 60;
+
+/// A test that fails leaves no host behind.
+struct Served(Child);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// The status line of a page.
+async fn page(port: u16, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.ok()?;
+    let mut page = String::new();
+    stream.read_to_string(&mut page).await.ok()?;
+    page.lines().next().map(ToOwned::to_owned)
+}
+
+fn payment() -> Value {
+    json!({ "amount": "10.00", "currency": "ZMW", "destination": "260961234567" })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn adapters_that_loop_trap_bloat_and_lie_break_nothing_but_themselves() {
+    let (db, yard, pages) = (Db::fresh(Pg::V18).await, Yard::new().await, Port::reserve());
+    for name in BAD.into_iter().chain([HONEST]) {
+        // Two of a participant's payments are lied about before the rail is stopped: what is not sent then stays unsent.
+        yard.put_rail(name, &guest(name), |text| format!("limits = {{ cpu_ms = 1000 }}\n{text}"));
+    }
+    fs::create_dir_all(yard.path("config")).expect("a folder");
+    let config = format!(
+        "rails = {:?}\n[relayer]\nlisten = \"127.0.0.1:{}\"\n[adapters]\ncache = {:?}\n",
+        yard.path("rails"),
+        pages.number,
+        yard.path("compiled"),
+    );
+    fs::write(yard.path("config/development.toml"), config).expect("written");
+    let child = railhost()
+        .current_dir(yard.path("."))
+        .env("DATABASE_URL", db.url())
+        .arg("serve")
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("railhost runs");
+    let _host = Served(child);
+    let began = Instant::now();
+    while page(pages.number, "/readyz").await.is_none_or(|line| !line.contains(" 200 ")) {
+        assert!(began.elapsed() < PATIENCE, "it is not ready");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    // The bad ones first: they are at work when the honest one's payments come.
+    for name in BAD {
+        for participant in 0..3 {
+            enqueue_as(&db, &format!("{name}-{participant}"), name, &vec![payment(); EACH / 3]).await;
+        }
+    }
+    enqueue_as(&db, HONEST, HONEST, &vec![payment(); EACH]).await;
+    let mut owner = db.connect(Role::Superuser).await;
+    let paid = format!(
+        "select count(*) from symphony.payment_outbox_attempts where rail_type = '{HONEST}' and state = 'DISPATCHED'"
+    );
+    let mut seen = BTreeSet::new();
+    while scalar::<i64>(&mut owner, &paid).await < EACH as i64 {
+        assert!(began.elapsed() < PATIENCE, "the honest rail is held up");
+        seen.insert(page(pages.number, "/readyz").await);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), [Some("HTTP/1.1 200 OK".to_owned())]);
+    // Each within its deadline: at the first attempt, and no lease ran out.
+    let attempts: Vec<i32> = column(
+        &mut owner,
+        &format!(
+            "select distinct attempt_no from symphony.payment_outbox_attempts where rail_type = '{HONEST}'"
+        ),
+    )
+    .await;
+    assert_eq!(attempts, [1]);
+    let claimed: Vec<String> = column(
+        &mut owner,
+        "select distinct rail_type || ' ' || state || ' ' || money_moved from symphony.payment_outbox_attempts
+          where state = 'DISPATCHED' or money_moved = 'yes' order by 1",
+    )
+    .await;
+    assert_eq!(claimed, [format!("{HONEST} DISPATCHED yes")], "no lie became a payment");
+}
