@@ -277,6 +277,9 @@ create table symphony.payment_outbox_late_answers (
   primary key (outbox_id, lease_token)
 );
 
+create index payment_outbox_late_answers_callbacks on symphony.payment_outbox_late_answers (lease_token) where of_key;
+
+comment on index symphony.payment_outbox_late_answers_callbacks is 'By which a callback is recognised that comes again.';
 comment on table symphony.payment_outbox_late_answers is
   'What a holder heard after it lost its lease, or a rail said unasked and signed. Refused as a transition, kept as evidence: the next attempt starts from it.';
 comment on column symphony.payment_outbox_late_answers.of_key is

@@ -240,7 +240,7 @@ $$;
 comment on function symphony.hand_back_unknown_leases(text, uuid[]) is
   'Frees what was leased in this worker''s name by a claim whose answer never reached it: no attempt, no delay, also after its end, for who never heard of a lease has sent nothing under it. The known tokens are all that the host has heard of and not ended; it must not call while an answer to a claim may still arrive.';
 
-create function symphony.hint_payment(p_rail_type text, p_outbox_id uuid) returns boolean
+create function symphony.hint_payment(p_rail_type text, p_outbox_id uuid, p_settles boolean default false) returns boolean
   language plpgsql security definer
   set search_path = pg_catalog, symphony, pg_temp
   as $$
@@ -254,7 +254,7 @@ begin
      set next_attempt_at = v_now
    where p.outbox_id = p_outbox_id and p.rail_type = p_rail_type
      and p.unsettled and p.lease_token is null and p.next_attempt_at > v_now
-     and p.attempt_count < 10;
+     and (p_settles or p.attempt_count < 10);
   if not found then
     return false;
   end if;
@@ -263,8 +263,8 @@ begin
 end
 $$;
 
-comment on function symphony.hint_payment(text, uuid) is
-  'A rail let us know that it has news of a payment: the question that is scheduled about it falls due now. It changes nothing else, and nothing of a payment that is leased, settled or unsent. Half of the attempts are out of its reach, so that no number of hints uses them up.';
+comment on function symphony.hint_payment(text, uuid, boolean) is
+  'A rail let us know that it has news of a payment: the question that is scheduled about it falls due now. It changes nothing else, and nothing of a payment that is leased, settled or unsent. Half of the attempts are out of its reach, so that no number of hints uses them up; but for p_settles: an answer is kept, and nothing will be asked.';
 
 create function symphony.called_payment(p_rail_type text, p_outbox_id uuid)
   returns table (instruction_id text, participant_id text, sequence_id bigint, payload jsonb, state text, money_moved text)
@@ -284,6 +284,16 @@ create function symphony.called_payment(p_rail_type text, p_outbox_id uuid)
 comment on function symphony.called_payment(text, uuid) is
   'A payment that a rail speaks of unasked, with what is known of it.';
 
+create function symphony.callback_is_known(p_token uuid) returns boolean
+  language sql stable security definer
+  set search_path = pg_catalog, symphony, pg_temp
+  as $$
+    select exists (select 1 from symphony.payment_outbox_late_answers l where l.lease_token = p_token and l.of_key)
+  $$;
+
+comment on function symphony.callback_is_known(uuid) is
+  'Whether these very words of a rail were kept before, for whichever payment.';
+
 create function symphony.payments_of_key(p_rail_type text, p_prefix text) returns setof uuid
   language sql stable security definer
   set search_path = pg_catalog, symphony, pg_temp
@@ -292,6 +302,10 @@ create function symphony.payments_of_key(p_rail_type text, p_prefix text) return
       from (select p.outbox_id
               from symphony.payment_outbox_pending p
              where p.rail_type = p_rail_type and p.unsettled
+            union
+            select p.outbox_id
+              from symphony.payment_outbox_pending p
+             where p.rail_type = p_rail_type and not p.unsettled and not p.parked and p.attempt_count > 0
             union
             -- A rail may speak before its reply was written down.
             select i.id

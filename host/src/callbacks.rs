@@ -28,7 +28,7 @@ use crate::outbox::lease::{CalledPayment, Executor, Held};
 use crate::outbox::{Database, Error};
 use crate::outcome::{self, Class, Decision};
 use crate::payment::{Instruction, KeyForm, Origin, RailKey};
-use crate::rail::{Attempt, Loaded, Rail, Rails, Sandbox};
+use crate::rail::{Attempt, Heard, Loaded, Rail, Rails, Sandbox};
 
 /// Longer ones are not read.
 const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -39,8 +39,12 @@ const PREFIX_DIGITS: usize = 12;
 /// What becomes of a callback, for those who count them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hint {
-    /// It was signed and final: it is kept, and settles the payment.
+    /// It was signed and says something of the payment: it is kept, and settles the payment where it is final.
     Kept,
+    /// It was signed and final, and the adapter does not bear it out or failed at it: the rail is to say it again.
+    Braked,
+    /// It was signed and names a payment that is not open here. A person has to look.
+    Unmatched,
     /// The payment is asked about now.
     Taken,
     /// There is nothing to ask: it is being called about, has its verdict, or was never sent.
@@ -52,9 +56,14 @@ pub enum Hint {
 }
 
 impl Hint {
+    pub const ALL: [Self; 7] =
+        [Self::Kept, Self::Braked, Self::Unmatched, Self::Taken, Self::Idle, Self::Forged, Self::Failed];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Kept => "kept",
+            Self::Braked => "braked",
+            Self::Unmatched => "unmatched",
             Self::Taken => "taken",
             Self::Idle => "idle",
             Self::Forged => "forged",
@@ -68,6 +77,12 @@ struct Desk {
     sandbox: Arc<Sandbox>,
     executor: Executor,
     metrics: Arc<Metrics>,
+}
+
+/// A callback that may be the rail's, and the payment that its address names.
+struct Admitted {
+    loaded: Arc<Loaded>,
+    outbox_id: Option<Uuid>,
 }
 
 /// A callback, whole.
@@ -98,7 +113,7 @@ impl Desk {
     async fn answer(&self, request: Request<Incoming>) -> Response<Page> {
         let uri = request.uri().clone();
         let path: Vec<&str> = uri.path().split('/').collect();
-        let (rail, address) = match path[..] {
+        let (name, address) = match path[..] {
             ["", "callbacks", rail, outbox_id, proof] => (rail, Some((outbox_id, proof))),
             ["", "callbacks", rail] => (rail, None),
             _ => return page(StatusCode::NOT_FOUND, ""),
@@ -106,56 +121,85 @@ impl Desk {
         if !matches!(*request.method(), Method::POST | Method::PUT) {
             return page(StatusCode::METHOD_NOT_ALLOWED, "");
         }
-        let headers = plain_headers(request.headers());
-        let body = timeout(BODY_WITHIN, Limited::new(request.into_body(), BODY_BYTES_MAX).collect()).await;
-        let Ok(Ok(body)) = body else { return page(StatusCode::PAYLOAD_TOO_LARGE, "") };
-        let called = Called { headers, body: body.to_bytes() };
-        let hint = match self.take(rail, address, called).await {
-            Ok(hint) => hint,
-            Err(error) => {
-                tracing::warn!(rail, %error, "a callback was not taken: {error}");
-                Hint::Failed
+        let hint = match self.admit(name, address, request.headers()) {
+            None => Hint::Forged,
+            Some(admitted) => {
+                let headers = plain_headers(request.headers());
+                let body = Limited::new(request.into_body(), BODY_BYTES_MAX).collect();
+                let Ok(Ok(body)) = timeout(BODY_WITHIN, body).await else {
+                    return page(StatusCode::PAYLOAD_TOO_LARGE, "");
+                };
+                let called = Called { headers, body: body.to_bytes() };
+                self.take(name, admitted, called).await.unwrap_or_else(|error| {
+                    tracing::warn!(rail = name, %error, "a callback was not taken: {error}");
+                    Hint::Failed
+                })
             }
         };
-        self.metrics.called_back(rail, hint);
-        // A caller who guesses learns nothing but that the address is wrong.
+        self.metrics.called_back(name, hint);
+        // A caller who guesses learns nothing but that the address is wrong. What nobody could make use of is to be said again.
         page(
             match hint {
                 Hint::Kept | Hint::Taken | Hint::Idle => StatusCode::OK,
                 Hint::Forged => StatusCode::NOT_FOUND,
-                Hint::Failed => StatusCode::SERVICE_UNAVAILABLE,
+                Hint::Braked | Hint::Unmatched | Hint::Failed => StatusCode::SERVICE_UNAVAILABLE,
             },
             "",
         )
     }
 
-    async fn take(&self, name: &str, address: Option<(&str, &str)>, called: Called) -> Result<Hint, Error> {
-        let Some(rail) = self.rails.get(name) else { return Ok(Hint::Forged) };
+    /// Whose word it may be, before any of it is read: an address that we gave out, or a header that may be the rail's signature.
+    fn admit(&self, name: &str, address: Option<(&str, &str)>, headers: &HeaderMap) -> Option<Admitted> {
+        let rail = self.rails.get(name)?;
         let loaded = rail.current();
+        let outbox_id = match address {
+            Some((outbox_id, proof)) => {
+                Some(Uuid::parse_str(outbox_id).ok().filter(|outbox_id| rail.vouches(*outbox_id, proof))?)
+            }
+            // Whoever may name any payment has to be the rail.
+            None => {
+                let callback =
+                    loaded.form.callback.as_ref().filter(|callback| callback.is_named_by_body())?;
+                headers.get(callback.verify.header.as_str())?;
+                None
+            }
+        };
+        Some(Admitted { loaded, outbox_id })
+    }
+
+    async fn take(&self, name: &str, admitted: Admitted, called: Called) -> Result<Hint, Error> {
+        let Admitted { loaded, outbox_id } = admitted;
         let signed = loaded
             .form
             .callback
             .as_ref()
-            .filter(|callback| rail.is_signed(callback, &called.headers, &called.body));
-        let outbox_id = match address {
-            Some((outbox_id, proof)) => match Uuid::parse_str(outbox_id) {
-                Ok(outbox_id) if rail.vouches(outbox_id, proof) => Some(outbox_id),
-                _ => return Ok(Hint::Forged),
-            },
-            // Whoever may name any payment has to be the rail.
-            None => match signed.filter(|callback| callback.is_named_by_body()) {
-                Some(callback) => self.named(name, callback, &called.body).await?,
-                None => return Ok(Hint::Forged),
+            .filter(|callback| loaded.is_signed(callback, &called.headers, &called.body));
+        let outbox_id = match (outbox_id, signed) {
+            (Some(outbox_id), _) => outbox_id,
+            (None, None) => return Ok(Hint::Forged),
+            (None, Some(callback)) => match self.named(name, callback, &called.body).await? {
+                Some(outbox_id) => outbox_id,
+                None if self.executor.callback_is_known(token(&called.body)).await? => return Ok(Hint::Idle),
+                None => {
+                    tracing::error!(
+                        rail = name,
+                        "{name}: a signed callback names a payment that is not open here, and is not kept"
+                    );
+                    return Ok(Hint::Unmatched);
+                }
             },
         };
-        let Some(outbox_id) = outbox_id else { return Ok(Hint::Idle) };
-        if let Some(callback) = signed
-            && self.hear(name, &loaded, callback, outbox_id, called).await?
-        {
-            self.executor.hint(name, outbox_id).await?;
-            return Ok(Hint::Kept);
+        let heard = match signed {
+            Some(callback) => self.hear(name, &loaded, callback, outbox_id, called).await?,
+            None => None,
+        };
+        if let Some(hint) = heard {
+            if hint == Hint::Kept {
+                self.executor.hint(name, outbox_id, true).await?;
+            }
+            return Ok(hint);
         }
-        let hint = self.executor.hint(name, outbox_id);
+        let hint = self.executor.hint(name, outbox_id, false);
         Ok(match faults::sending(CrashPoint::HintSent, hint).await? {
             true => Hint::Taken,
             false => Hint::Idle,
@@ -174,7 +218,7 @@ impl Desk {
         Ok(found.into_iter().find(|outbox_id| is_named(*outbox_id, &said, form)))
     }
 
-    /// Reads and judges what the rail signed; true where it is a final word that is news, and is kept.
+    /// Reads and judges what the rail signed; none where it says nothing new.
     async fn hear(
         &self,
         rail: &str,
@@ -182,34 +226,45 @@ impl Desk {
         callback: &Callback,
         outbox_id: Uuid,
         called: Called,
-    ) -> Result<bool, Error> {
-        let Some(payment) = self.executor.called_payment(rail, outbox_id).await? else { return Ok(false) };
-        let Some(instruction) = instruction(outbox_id, &payment) else { return Ok(false) };
+    ) -> Result<Option<Hint>, Error> {
+        let Some(payment) = self.executor.called_payment(rail, outbox_id).await? else { return Ok(None) };
+        let Some(instruction) = instruction(outbox_id, &payment) else { return Ok(None) };
         let token = token(&called.body);
-        let attempt = loaded
-            .hear(&self.sandbox, callback, Arc::new(instruction.clone()), called.headers, called.body)
-            .await;
-        let decision = outcome::query(&attempt.heard, &attempt.witness).without(&instruction.destination);
-        let Some(outcome) = verdict(&decision, &payment, &attempt) else { return Ok(false) };
+        let payee = instruction.destination.clone();
+        let attempt =
+            loaded.hear(&self.sandbox, callback, Arc::new(instruction), called.headers, called.body).await;
+        let is_braked = match &attempt.heard {
+            Heard::Reading(reading) => reading.veto.is_some(),
+            _ => true,
+        };
+        if is_braked {
+            self.metrics.vetoed(rail);
+            tracing::warn!(rail, payment = %outbox_id, "{rail}: the adapter does not bear out a signed callback");
+            return Ok(Some(Hint::Braked));
+        }
+        let decision = outcome::query(&attempt.heard, &attempt.witness).without(&payee);
+        let Some(outcome) = said(&decision, &payment, &attempt) else { return Ok(None) };
         let completion = Completion { held: Held { outbox_id, lease_token: token }, outcome };
         if self.executor.record_callback(&completion).await? {
             self.metrics.late_answers.inc();
         }
-        Ok(true)
+        Ok(Some(Hint::Kept))
     }
 }
 
-/// What is kept of a decision: a final word, unless it is known already.
-fn verdict(decision: &Decision, payment: &CalledPayment, attempt: &Attempt) -> Option<Outcome> {
+/// What is kept of a decision, unless it is known already: a final word, and that the rail has the payment.
+fn said(decision: &Decision, payment: &CalledPayment, attempt: &Attempt) -> Option<Outcome> {
     let (state, money_moved) = match decision.class {
         Class::Success => (State::Dispatched, MoneyMoved::Yes),
         Class::Terminal => (State::Failed, MoneyMoved::No),
         Class::TerminalReview => (State::Failed, MoneyMoved::Unknown),
+        Class::Pending => (State::Retryable, MoneyMoved::Unknown),
         _ => return None,
     };
     let is_known = match state {
         State::Dispatched => payment.state == "DISPATCHED",
-        _ => payment.state == "FAILED" && payment.money_moved == "no",
+        State::Failed => payment.state == "FAILED" && payment.money_moved == "no",
+        State::Retryable => payment.state != "PENDING",
     };
     (!is_known).then(|| Outcome {
         money_moved: Some(money_moved),

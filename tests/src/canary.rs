@@ -115,3 +115,21 @@ pub fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     }
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_found_in_every_spelling_and_told_by_its_name() {
+        let mut canaries = Canaries::default();
+        canaries.add("key", "s3cret/\"x\"");
+        canaries.add("pin", "4711");
+        assert_eq!(canaries.len(), 11, "a PIN is too short to be looked for");
+        for spelling in canaries.spellings.clone() {
+            let place = [b"before ".to_vec(), spelling, b" after".to_vec()].concat();
+            assert_eq!(canaries.found(&[("log".to_owned(), place)]), ["key in log"]);
+        }
+        assert!(canaries.found(&[("log".to_owned(), b"s3cret x 4711".to_vec())]).is_empty());
+    }
+}

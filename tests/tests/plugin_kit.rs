@@ -415,4 +415,11 @@ async fn a_pair_that_judges_a_recorded_exchange_otherwise_is_not_loaded() {
     yard.put_rail("honest", &guest("reads_opposite"), |text| format!("{place}{text}"));
     let refused = yard.load_rails(rules).await.expect_err("it brakes every verdict").to_string();
     assert!(refused.contains("judges a recorded exchange otherwise"), "{refused}");
+
+    yard.put_rail("honest", &guest("pays_and_tells"), |text| format!("{place}{text}"));
+    let (rails, _told) = yard.load_rails(rules).await.expect("it judges them as they were");
+    yard.put_rail("honest", &guest("pays_and_tells"), |text| text);
+    let looked = rails.reload(&yard.sandbox).await.expect("a folder");
+    let refused = format!("{:?}", looked["honest"]);
+    assert!(refused.contains("exchanges is gone"), "{refused}");
 }

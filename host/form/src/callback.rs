@@ -77,6 +77,9 @@ impl Callback {
             return Err("callback.reply has no bound, expected where the rail names the payment by its key"
                 .to_owned());
         }
+        if rule.reads_headers() {
+            return Err("callback.reply reads a header, expected what is signed: the body".to_owned());
+        }
         if rule.captures().next().is_some() {
             return Err("callback.reply captures something, expected that of steps only".to_owned());
         }

@@ -1,5 +1,6 @@
 //! A payment in, a request or a named refusal out. Pure: the same form, payment, values and secrets give the same bytes.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
@@ -18,6 +19,7 @@ use crate::profile::{
     MessageParameters, Unsigned, body_digest, cavage_header, cavage_text, jws_detached, jws_input,
 };
 use crate::request::{RequestTemplate, Target, is_header};
+use crate::show::Shown;
 use crate::slot::{Slot, Source, Text, TimeForm};
 use crate::step::Step;
 use crate::template::Body;
@@ -83,21 +85,6 @@ pub struct Request {
     pub body: Vec<u8>,
 }
 
-impl Request {
-    /// All of it in one piece, for a digest: first line, headers, an empty line, body.
-    pub fn whole(&self) -> Vec<u8> {
-        let Target { scheme, .. } = &self.target;
-        let mut whole =
-            format!("{} {scheme}://{}{}\n", self.method, self.target.authority(), self.path).into_bytes();
-        for (name, value) in &self.headers {
-            whole.extend_from_slice(format!("{name}: {value}\n").as_bytes());
-        }
-        whole.push(b'\n');
-        whole.extend_from_slice(&self.body);
-        whole
-    }
-}
-
 /// It holds secrets: nobody gets to see more than where it goes.
 impl std::fmt::Debug for Request {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -156,6 +143,51 @@ impl Form {
             headers,
             body,
         })
+    }
+}
+
+impl Form {
+    /// A request that was written, with names in the place of secrets, in one piece: a digest over a short secret would tell it. Only
+    /// what holds one is written once more.
+    pub fn shown(&self, step: &Step, input: &Input<'_>, request: &Request) -> Result<Vec<u8>, Refusal> {
+        let Some(template) = &step.request else { return Ok(Vec::new()) };
+        let input = Input { secrets: &Shown, ..*input };
+        let filling = Filling {
+            form: self,
+            input: &input,
+            body: Some(&request.body),
+            unsigned: None,
+            envelope: OnceCell::new(),
+        };
+        let hides = |texts: Vec<(String, &Text)>| texts.iter().any(|(_, text)| text.hides());
+        let body = match hides(template.body.texts()) {
+            true => Cow::Owned(filling.body(&template.body)?),
+            false => Cow::Borrowed(request.body.as_slice()),
+        };
+        let path = match hides(template.address_texts()) {
+            true => Cow::Owned(filling.address(template)?),
+            false => Cow::Borrowed(request.path.as_str()),
+        };
+        let mut whole = Vec::with_capacity(512 + body.len());
+        whole.extend_from_slice(
+            format!("{} {}://{}{path}\n", request.method, request.target.scheme, request.target.authority())
+                .as_bytes(),
+        );
+        for (name, value) in &request.headers {
+            let text = template.headers.iter().find(|(known, _)| known == name).map(|(_, text)| text);
+            let shown = match text.filter(|text| text.hides()) {
+                None => Some(Cow::Borrowed(value.as_str())),
+                Some(text) => {
+                    text.fill(&mut |slot: &Slot| filling.value(slot), str::to_owned)?.map(Cow::Owned)
+                }
+            };
+            if let Some(shown) = shown {
+                whole.extend_from_slice(format!("{name}: {shown}\n").as_bytes());
+            }
+        }
+        whole.push(b'\n');
+        whole.extend_from_slice(&body);
+        Ok(whole)
     }
 }
 

@@ -14,6 +14,9 @@ pub struct FloatFile {
     pub value: String,
     /// A JSON pointer to its currency, where the reply names it: another one is no answer.
     pub currency: Option<String>,
+    /// It is in the rail's own unit, as `amount.minor` has it, and not in that of the currency.
+    #[serde(default)]
+    pub minor: bool,
     /// A character that groups the digits: `37,600.00`.
     #[serde(default)]
     pub grouped_by: Option<char>,
@@ -57,7 +60,7 @@ impl FloatFile {
     }
 
     /// What the reply says is left, in the currency's smallest unit. It may be nothing, or less.
-    pub fn read(&self, currency: &str, body: &[u8]) -> Result<i128, String> {
+    pub(crate) fn read(&self, currency: &str, units: Option<u32>, body: &[u8]) -> Result<i128, String> {
         let reply = Json::read(body).map_err(|error| format!("the reply {error}"))?;
         let text = |pointer: &str| match reply.at(pointer) {
             Some(Json::Text(text) | Json::Number(text)) => Some(text.clone()),
@@ -77,15 +80,24 @@ impl FloatFile {
         let said = text(&self.value).ok_or_else(|| format!("the reply has no amount at {}", self.value))?;
         let digits: String = said.chars().filter(|char| Some(*char) != self.grouped_by).collect();
         let (sign, digits) = digits.strip_prefix('-').map_or((1, digits.as_str()), |rest| (-1, rest));
-        minor(digits, currency)
-            .map(|minor| sign * minor)
-            .ok_or_else(|| format!("{said:?} is not an amount of {currency}"))
+        let read = match units.filter(|_| self.minor) {
+            None => minor(digits, currency),
+            Some(units) => of_units(digits, units, currency),
+        };
+        read.map(|minor| sign * minor).ok_or_else(|| format!("{said:?} is not an amount of {currency}"))
     }
 
     /// The floor in the currency's smallest unit.
     pub fn floor_minor(&self, currency: &str) -> Option<i128> {
         minor(self.floor.as_deref()?, currency)
     }
+}
+
+/// So many of the rail's units, of which `units` are one of the currency.
+fn of_units(digits: &str, units: u32, currency: &str) -> Option<i128> {
+    let whole: i128 = digits.parse().ok().filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
+    let cents = 10_i128.checked_pow(u32::try_from(payment::decimals(currency)?).ok()?)?;
+    whole.checked_mul(cents)?.checked_div(i128::from(units))
 }
 
 /// Decimals beyond those of the currency are cut off: a balance is not rounded up.
@@ -111,11 +123,15 @@ mod tests {
                 .expect("TOML");
         let grouped: FloatFile =
             toml::from_str("step = \"b\"\nvalue = \"/data/balance\"\ngrouped_by = \",\"").expect("TOML");
-        let of_plain = |body: &str| plain.read("ZMW", body.as_bytes());
+        let of_plain = |body: &str| plain.read("ZMW", None, body.as_bytes());
+        let in_units: FloatFile = toml::from_str("step = \"b\"\nvalue = \"/b\"\nminor = true").expect("TOML");
+        assert_eq!(in_units.read("ZMW", Some(100), br#"{"b": 10000}"#), Ok(10_000));
+        assert_eq!(in_units.read("ZMW", Some(1000), br#"{"b": "10000"}"#), Ok(1_000));
+        assert!(in_units.read("ZMW", Some(100), br#"{"b": "100.00"}"#).is_err());
         assert_eq!(of_plain(r#"{"availableBalance": "1000", "currency": "ZMW"}"#), Ok(100_000));
         assert_eq!(of_plain(r#"{"availableBalance": 12.345, "currency": "ZMW"}"#), Ok(1_234));
         assert_eq!(of_plain(r#"{"availableBalance": "-0.5", "currency": "ZMW"}"#), Ok(-50));
-        assert_eq!(grouped.read("ZMW", br#"{"data": {"balance": "37,600.00"}}"#), Ok(3_760_000));
+        assert_eq!(grouped.read("ZMW", None, br#"{"data": {"balance": "37,600.00"}}"#), Ok(3_760_000));
         for bad in [
             r#"{"availableBalance": "37,600.00", "currency": "ZMW"}"#,
             r#"{"availableBalance": "1000", "currency": "EUR"}"#,

@@ -115,6 +115,7 @@ impl Form {
         form.check_operations(file)?;
         form.check_slots(file)?;
         form.check_money()?;
+        form.check_echoes()?;
         form.check_key_forms()?;
         let facts: BTreeSet<String> = form.rules().flat_map(ReplyRule::names).collect();
         match form.codes.problem(&facts) {
@@ -171,6 +172,12 @@ impl Form {
         steps.into_iter().find(|step| step.carries().iter().all(|name| captured.contains_key(*name)))
     }
 
+    /// What the reply of a balance step says is left in a currency, in its smallest unit.
+    pub fn float_left(&self, currency: &str, body: &[u8]) -> Result<i128, String> {
+        let float = self.float.get(currency).ok_or_else(|| format!("float has no {currency}"))?;
+        float.read(currency, self.amount.minor.get(currency).copied(), body)
+    }
+
     /// Whether the rail can be asked what became of a payment.
     pub fn can_query(&self) -> bool {
         !self.query_status.is_empty()
@@ -216,6 +223,11 @@ impl Form {
                 return Err(format!("float has {code:?}, expected one of currencies"));
             }
             float.check(code)?;
+            if float.minor && !self.amount.minor.contains_key(code) {
+                return Err(format!(
+                    "float.{code}.minor needs amount.minor.{code}, how many of them one {code} is"
+                ));
+            }
         }
         let destination = &self.destination;
         let declared = |name: &String| self.parts.contains_key(name);

@@ -248,7 +248,13 @@ impl Form {
                 if slot.optional {
                     return Err(wrong("is optional, expected what is signed to be there".to_owned()));
                 }
-                if matches!(slot.source, Source::Computed(..) | Source::Base) {
+                let in_header = key.ends_with(".header");
+                let is_misplaced = match slot.source {
+                    Source::Computed(..) | Source::Base | Source::Token(_) => true,
+                    Source::Adapter(_) | Source::Secret(_) | Source::Challenge => in_header,
+                    _ => false,
+                };
+                if is_misplaced {
                     return Err(wrong("stands where it does not belong".to_owned()));
                 }
             }

@@ -296,6 +296,11 @@ impl ReplyRule {
         !self.bound.is_empty() || self.pick.is_some()
     }
 
+    pub(crate) fn reads_headers(&self) -> bool {
+        let facts = self.facts.iter().map(|(_, fact)| fact);
+        facts.chain(&self.reference).any(|fact| matches!(fact.place, Place::Header(_)))
+    }
+
     pub(crate) fn reads_anything(&self) -> bool {
         !self.facts.is_empty() || self.reference.is_some() || !self.capture.is_empty()
     }
@@ -309,6 +314,11 @@ impl ReplyRule {
     pub(crate) fn key_forms(&self) -> impl Iterator<Item = KeyForm> {
         let picked = self.pick.iter().map(|(_, _, form)| *form);
         self.bound.iter().map(|(_, form)| *form).chain(picked)
+    }
+
+    /// All that it compares with the payment, by name.
+    pub(crate) fn compares(&self) -> impl Iterator<Item = &str> {
+        self.echo.iter().map(|(of, ..)| of.as_str())
     }
 
     /// What the rail repeats of the payment digit for digit, by name.

@@ -7,10 +7,12 @@ use payment::{Instruction, Origin};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use crate::file::StepClass;
 use crate::fill::{Input, Secrets};
 use crate::load::Form;
 use crate::request::RequestTemplate;
 use crate::slot::Source;
+use crate::step::Step;
 
 /// The same payment in every example.
 const OUTBOX_ID: Uuid = Uuid::from_u128(0x0000_0000_0000_4000_8000_0000_0000_0001);
@@ -72,7 +74,7 @@ impl Form {
             now,
         };
         let mut shown = String::new();
-        for step in self.steps.values().filter(|step| step.request.is_some()) {
+        for step in self.in_order().into_iter().filter(|step| step.request.is_some()) {
             let request =
                 self.fill(step, &input).map_err(|refusal| format!("steps.{}: {refusal}", step.name))?;
             shown.push_str(&format!(
@@ -93,6 +95,20 @@ impl Form {
             shown.push('\n');
         }
         Ok(shown)
+    }
+
+    /// What comes first stands first: sessions, balances, the steps of each way to pay, questions.
+    fn in_order(&self) -> Vec<&Step> {
+        let of_class = |class: StepClass| self.steps.values().filter(move |step| step.class == class);
+        let paying = self.ways.iter().flat_map(|way| &way.steps);
+        let named = paying.chain(&self.query_status).filter_map(|name| self.steps.get(name));
+        let mut ordered: Vec<&Step> = Vec::new();
+        for step in of_class(StepClass::Session).chain(of_class(StepClass::Balance)).chain(named) {
+            if !ordered.iter().any(|known| known.name == step.name) {
+                ordered.push(step);
+            }
+        }
+        ordered
     }
 
     /// A payment that fits.

@@ -224,6 +224,11 @@ impl Text {
         })
     }
 
+    /// Something in it must not be seen by anybody but the rail.
+    pub(crate) fn hides(&self) -> bool {
+        self.slots().any(|slot| slot.is_secret() || slot.source == Source::Callback)
+    }
+
     /// The constant that it is, if it has no slot.
     pub(crate) fn constant(&self) -> Option<&str> {
         match &self.0[..] {

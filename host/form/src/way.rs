@@ -8,6 +8,7 @@ use crate::codes::Operation;
 use crate::file::{FormFile, StepClass, WayFile};
 use crate::json::Json;
 use crate::load::{Form, payload_text};
+use crate::reply::ReplyRule;
 use crate::request::RequestTemplate;
 use crate::slot::{Slot, Source};
 use crate::step::Step;
@@ -135,6 +136,20 @@ impl Form {
         }
     }
 
+    /// What is compared with the payment is a part of it.
+    pub(crate) fn check_echoes(&self) -> Result<(), String> {
+        let is_part =
+            |of: &str| of.strip_prefix("destination.").is_none_or(|part| self.parts.contains_key(part));
+        let unknown = self.rules().flat_map(ReplyRule::compares).find(|of| !self.is_mock && !is_part(of));
+        match unknown {
+            Some(of) => Err(format!(
+                "echo.of is {of:?}, expected amount, currency or one of destination.parts: {}",
+                self.parts.keys().cloned().collect::<Vec<_>>().join(", ")
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// A payment is asked about by a name under which it was sent.
     pub(crate) fn check_key_forms(&self) -> Result<(), String> {
         let sent = self.key_forms();
@@ -209,7 +224,10 @@ impl Form {
         let key = |source: &Source| matches!(source, Source::Key(_));
         let is_keyed = money.slots().iter().any(|slot| !slot.optional && key(&slot.source));
         if !is_keyed && !made_by.iter().any(|step| step.slots().iter().any(|slot| key(&slot.source))) {
-            return wrong("the key, {key:…}");
+            return Err(format!(
+                "steps.{} pays and does not write the key, expected {{key:…}} in it, or in a step before it whose capture it names",
+                money.name
+            ));
         }
         for (at, step) in before.iter().chain([&money]).enumerate() {
             let earlier = |name: &&str| {

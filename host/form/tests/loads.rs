@@ -270,6 +270,10 @@ fn hours_float_and_callbacks_are_checked_with_the_file() {
             "callback.reply has no bound",
         ),
         (callback.replace("\"uuid\"", "\"hex32\""), "callback has the key as hex32"),
+        (
+            callback.replace("facts.status.one = \"/status\"", "facts.status.header = \"x-status\""),
+            "callback.reply reads a header",
+        ),
         (callback.replace("\"x-signature\"", "\"X-Signature\""), "callback.verify.header is"),
         ("[float.EUR]\nstep = \"ask\"\nvalue = \"/b\"\n".to_owned(), "float has \"EUR\""),
         ("[float.ZMW]\nstep = \"ask\"\nvalue = \"/b\"\n".to_owned(), "float.ZMW.step is \"ask\""),
@@ -284,9 +288,27 @@ fn hours_float_and_callbacks_are_checked_with_the_file() {
                 + "[float.ZMW]\nstep = \"balance\"\nvalue = \"/b\"\n",
             "is a payment's, expected none here",
         ),
+        (
+            "[steps.balance]\nclass = \"balance\"\nrequest = \"GET {base}/b\"\n[float.ZMW]\nstep = \"balance\"\nvalue = \"/b\"\nminor = true\n"
+                .to_owned(),
+            "float.ZMW.minor needs amount.minor.ZMW",
+        ),
         ("[hours]\ndays = []\nfrom = \"08:00\"\nto = \"09:00\"\n".to_owned(), "hours.days is empty"),
     ] {
         let found = refused(&format!("{PLAIN}{more}"));
         assert!(found.contains(problem), "{found}, expected {problem}");
     }
+}
+
+#[test]
+fn an_echo_of_a_part_that_the_payee_does_not_have_is_refused() {
+    let file = with(
+        "reply.any = { facts.status.one = \"/status\", reference.one = \"/id\" }",
+        "reply.any = { facts.status.one = \"/status\", echo = [{ of = \"destination.phone\", one = \"/to\" }] }",
+    );
+    let found = refused(&file);
+    assert!(
+        found.contains("echo.of is \"destination.phone\"") && found.contains("destination.parts: msisdn"),
+        "{found}"
+    );
 }

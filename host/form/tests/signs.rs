@@ -131,7 +131,7 @@ fn a_body_is_signed_by_a_detached_jws_whose_header_holds_values_as_values() {
 fn a_challenge_is_answered_only_where_there_is_one() {
     let file = rail(
         "x-2fa-approval = \"{challenge?}\", x-signature = \"{computed.answer?}\"",
-        "answer = { sign = { key = \"hmac\", over = \"{challenge}\" } }",
+        "answer = { hmac = { key = \"hmac\", over = \"{challenge}\" } }",
     );
     assert!(refused(&file).contains("expected steps.….challenge"), "{}", refused(&file));
     let file = file.replace(
@@ -141,6 +141,13 @@ fn a_challenge_is_answered_only_where_there_is_one() {
     let form = load(&file).expect("sound");
     let request = pay(&form, None);
     assert_eq!((header(&request, "x-2fa-approval"), header(&request, "x-signature")), (None, None));
+    let again = pay(&form, Some("one-time"));
+    let answer = base64("one-time");
+    assert_eq!(
+        (header(&again, "x-2fa-approval"), header(&again, "x-signature")),
+        (Some("one-time"), Some(answer.as_str()))
+    );
+    assert_eq!((again.body, again.path), (request.body, request.path), "nothing else changes");
 }
 
 #[test]

@@ -249,7 +249,11 @@ fn step(text: &str) -> Result<Step, String> {
             let (http, code) = rest.split_once(char::is_whitespace).ok_or("expected refuse STATUS CODE")?;
             Kind::Refuse(status(http)?, code.trim().to_owned())
         }
-        _ => return Err(format!("{text:?} is no reply")),
+        _ => {
+            return Err(format!(
+                "{text:?} is no reply, expected accept, close, reset, hang, truncate, html, empty, slow, busy, refuse, stranger or either"
+            ));
+        }
     };
     let before = said.unwrap_or(matches!(kind, Kind::Busy(_) | Kind::Refuse(..)));
     Ok(Step::Fault(Fault { kind, before }))

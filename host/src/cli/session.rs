@@ -43,7 +43,12 @@ impl Session {
         }
         let database = Database::new(server.connect_options());
         let session = Self { config, json, database, server: Some(server) };
-        session.bring_up_to_date().await?;
+        session.bring_up_to_date().await.with_context(|| {
+            let folder = session.config.embedded.folder.display();
+            format!(
+                "the private PostgreSQL in {folder} may be of another build: remove that folder to begin anew"
+            )
+        })?;
         Ok(session)
     }
 

@@ -24,6 +24,16 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Its name in a recorded exchange.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Validate => "validate",
+            Self::Disburse => "disburse",
+            Self::QueryStatus => "query-status",
+            Self::Callback => "callback",
+        }
+    }
+
     pub(super) fn task(self) -> Task {
         match self {
             Self::Validate => Task::Validate,

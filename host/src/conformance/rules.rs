@@ -173,7 +173,7 @@ fn every_class(bench: &Bench, report: &mut Report, watch: &Watch) {
         // What is merely heard of is pending where nothing says more.
         let class = if *class == Meaning::Received { Meaning::Pending } else { *class };
         if !watch.classes.contains(&(operation, class.as_str())) {
-            lacking.insert(format!("{operation:?} {}", class.as_str()));
+            lacking.insert(format!("{} {}", operation.as_str(), class.as_str()));
         }
     }
     match lacking.is_empty() {

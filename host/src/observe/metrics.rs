@@ -241,6 +241,10 @@ impl Metrics {
             self.denied.with_label_values(&[rail, rule.as_str()]);
         }
         self.vetoes.with_label_values(&[rail]);
+        self.float_unknown.with_label_values(&[rail]);
+        for hint in Hint::ALL {
+            self.callbacks.with_label_values(&[rail, hint.as_str()]);
+        }
         self.stopped.with_label_values(&[rail]);
         self.attempts_pending.with_label_values(&[rail]);
         self.dispatch_latency_ms.with_label_values(&[rail]);
@@ -301,7 +305,7 @@ impl Metrics {
     }
 
     /// What is left, in the currency's smallest unit.
-    pub(crate) fn float(&self, rail: &str, currency: &str, left_minor: i128, is_low: bool) {
+    pub fn float(&self, rail: &str, currency: &str, left_minor: i128, is_low: bool) {
         let unit =
             10_f64.powi(payment::decimals(currency).and_then(|n| i32::try_from(n).ok()).unwrap_or_default());
         self.float.with_label_values(&[rail, currency]).set(left_minor as f64 / unit);

@@ -267,10 +267,11 @@ impl Executor {
     }
 
     /// A rail has news of a payment: it is asked about now and not later. False where there is nothing to ask.
-    pub async fn hint(&self, rail_type: &str, outbox_id: Uuid) -> Result<bool, Error> {
-        Ok(sqlx::query_scalar("select symphony.hint_payment($1, $2)")
+    pub async fn hint(&self, rail_type: &str, outbox_id: Uuid, settles: bool) -> Result<bool, Error> {
+        Ok(sqlx::query_scalar("select symphony.hint_payment($1, $2, $3)")
             .bind(rail_type)
             .bind(outbox_id)
+            .bind(settles)
             .fetch_one(&self.pool)
             .await?)
     }
@@ -287,6 +288,12 @@ impl Executor {
             .fetch_optional(&self.pool)
             .await?;
         Ok(found)
+    }
+
+    /// Whether these very words were kept before.
+    pub async fn callback_is_known(&self, token: Uuid) -> Result<bool, Error> {
+        let known = sqlx::query_scalar("select symphony.callback_is_known($1)");
+        Ok(known.bind(token).fetch_one(&self.pool).await?)
     }
 
     /// Payments that wait for an answer and whose key begins with these hexadecimal digits.

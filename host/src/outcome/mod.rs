@@ -144,8 +144,9 @@ impl Decision {
     }
 
     /// It was not tried: something of ours is not in order.
-    pub fn on_hold(why: &str) -> Self {
-        Self::new(Class::Hold, ErrorCode::OnHold).saying(why)
+    pub fn on_hold(why: &str, wait_seconds: u32) -> Self {
+        let decision = Self::new(Class::Hold, ErrorCode::OnHold).saying(why);
+        Self { opens_breaker: false, retry_after_seconds: Some(wait_seconds), ..decision }
     }
 
     /// A payment that cannot be read cannot be asked about.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use form::callback::{self, Callback};
-use form::{Input, Operation, Reading, Refusal, Shown, Side, Step, StepClass, Veto};
+use form::{Input, Operation, Reading, Refusal, Side, Step, StepClass, Veto};
 use tokio::time::timeout_at;
 use wasmtime::Store;
 use wasmtime::component::Instance;
@@ -16,9 +16,9 @@ use crate::faults;
 use crate::payment::{Instruction, plain};
 
 use super::artifact::Digest;
-use super::attempt::{Attempt, Captures, Heard, Keeper, Recorded, RecordedReply, Task};
+use super::attempt::{Attempt, Captures, Heard, Keeper, Recorded, Task};
 use super::contract::{self, RailAdapter, wire};
-use super::egress::veil::{Veil, holds_secret, scrub_text};
+use super::egress::veil::Veil;
 use super::egress::{Denied, Departure, Passage, Reply, Rule};
 use super::error::CallError;
 use super::guest::State;
@@ -51,14 +51,14 @@ pub struct Need {
 pub(super) struct Call<'c> {
     pub loaded: &'c Loaded,
     sandbox: &'c Sandbox,
-    payment: Arc<Instruction>,
+    pub payment: Arc<Instruction>,
     keeper: &'c dyn Keeper,
-    captured: BTreeMap<String, String>,
+    pub captured: BTreeMap<String, String>,
     /// Those of the last step.
     fresh: BTreeMap<String, String>,
-    request_digest: Option<Digest>,
-    reply_digest: Option<Digest>,
-    recorded: Vec<Recorded>,
+    pub request_digest: Option<Digest>,
+    pub reply_digest: Option<Digest>,
+    pub recorded: Vec<Recorded>,
     /// Over the tokens that its requests carried, of which there may be newer ones by now.
     pub veils: Vec<Arc<Veil>>,
     /// What the host read last, while the adapter is asked about it.
@@ -329,42 +329,17 @@ impl Call<'_> {
     ) -> Result<Reply, Heard> {
         let now = Utc::now();
         let written = self.fill(step, values, session, challenge, now)?;
-        let shown = self.shown(step, values, challenge, now);
+        let shown = self.shown(step, values, &written, challenge, now);
         self.begin_record(&step.name, shown);
         let reply = self.loaded.gate.send(&mut self.passage, step.class, written, session.is_fresh()).await;
         let reply = reply.map_err(|why| Heard::Unanswered(self.safe(&why)))?;
-        if matches!(reply.status, 401 | 403) && self::challenge(step, &reply).is_none() {
+        // A refusal that asks for an answer says nothing of the token; one after the answer does.
+        let asks = challenge.is_none() && self::challenge(step, &reply).is_some();
+        if matches!(reply.status, 401 | 403) && !asks {
             session.reject(&self.loaded.tokens);
         }
         self.heard(&reply);
         Ok(reply)
-    }
-
-    /// Before a request leaves: what may be seen of it.
-    fn begin_record(&mut self, step: &str, shown: Vec<u8>) {
-        self.request_digest = (!shown.is_empty()).then(|| Digest::of(&shown));
-        self.reply_digest = None;
-        if self.loaded.is_recorded {
-            self.recorded.push(Recorded { step: step.to_owned(), request: shown, reply: None });
-        }
-    }
-
-    fn heard(&mut self, reply: &Reply) {
-        let holds_secret = self.holds_secret(reply);
-        let safe = |bytes: &[u8]| match holds_secret {
-            false => bytes.to_vec(),
-            true => self.safe(&String::from_utf8_lossy(bytes)).into_bytes(),
-        };
-        let digest = Digest::of(&safe(&reply.whole()));
-        let kept = self.loaded.is_recorded.then(|| RecordedReply {
-            status: reply.status,
-            headers: reply.headers.iter().map(|(name, value)| (name.clone(), self.safe(value))).collect(),
-            body: safe(&reply.body),
-        });
-        self.reply_digest = Some(digest);
-        if let (Some(last), Some(kept)) = (self.recorded.last_mut(), kept) {
-            last.reply = Some(kept);
-        }
     }
 
     pub(super) fn fill(
@@ -382,19 +357,6 @@ impl Call<'_> {
         let captured = &self.captured;
         let input = Input { payment: &self.payment, values, captured, secrets: &secrets, challenge, now };
         loaded.form.fill(step, &input).map_err(|refusal| self.refused(refusal))
-    }
-
-    /// The request with names in the place of secrets: a digest over a short secret would tell it.
-    fn shown(
-        &self,
-        step: &Step,
-        values: &[(String, String)],
-        challenge: Option<&str>,
-        now: DateTime<Utc>,
-    ) -> Vec<u8> {
-        let captured = &self.captured;
-        let input = Input { payment: &self.payment, values, captured, secrets: &Shown, challenge, now };
-        self.loaded.form.fill(step, &input).map(|request| request.whole()).unwrap_or_default()
     }
 
     fn refused(&mut self, refusal: Refusal) -> Heard {
@@ -482,26 +444,6 @@ impl Call<'_> {
             })
             .await;
         contract::values(read.ok()?.ok()?).ok()
-    }
-
-    fn holds_secret(&self, reply: &Reply) -> bool {
-        self.veiled(|veils| {
-            holds_secret(&reply.body, veils)
-                || reply.headers.iter().any(|(_, value)| holds_secret(value.as_bytes(), veils))
-        })
-    }
-
-    /// A text of the rail with nothing in it that must not be seen.
-    pub(super) fn safe(&self, text: &str) -> String {
-        self.veiled(|veils| scrub_text(text, veils))
-    }
-
-    fn veiled<T>(&self, with: impl FnOnce(&[&Veil]) -> T) -> T {
-        let tokens = self.loaded.tokens.veils();
-        let veils: Vec<&Veil> = std::iter::once(self.loaded.vault.veil())
-            .chain(tokens.iter().chain(&self.veils).map(AsRef::as_ref))
-            .collect();
-        with(&veils)
     }
 }
 

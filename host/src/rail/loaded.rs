@@ -51,6 +51,8 @@ pub struct Loaded {
     pub idempotent: bool,
     pub hand_over_marks: bool,
     key_forms: Option<String>,
+    /// Its file names recorded exchanges that a pair has to judge as before.
+    pub(super) is_examined: bool,
     /// Attempts come with their exchanges.
     pub(super) is_recorded: bool,
     /// Nothing had to be compiled.
@@ -167,6 +169,7 @@ impl Loaded {
             pace: file.pace.clone(),
             rate: definition.rate(),
             key_forms: definition.key_forms(),
+            is_examined: file.exchanges.is_some(),
             is_recorded: false,
             form: faults::bound(definition.form.clone()),
             idempotent: file.idempotent,

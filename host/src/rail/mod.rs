@@ -10,7 +10,7 @@
 //! - [`attempt`]: what is asked of a call, and what came of it · [`instance`]: one guest from its start to its end
 //! - [`call`]: one payment through its form · [`contract`]: the WIT types, and what they are here · [`guest`]: what an adapter finds
 //!   around it · [`mock`]: a rail without a network
-//! - [`session`]: what a request needs first, and what is left to pay from · [`tokens`]: access tokens · [`published`]: keys of the
+//! - [`seen`]: what may be seen of a call · [`session`]: what a request needs first, and what is left to pay from · [`tokens`]: access tokens · [`published`]: keys of the
 //!   rail's · [`renewed`]: values that end
 //! - [`egress`]: what leaves and what comes back · [`vault`]: secrets · [`key`], [`key_file`], [`small_rsa`]: keys · [`pace`]: how often
 //!   a rail is sent to and asked
@@ -40,6 +40,7 @@ mod registry;
 mod renewed;
 mod revoked;
 pub mod sandbox;
+mod seen;
 mod session;
 mod small_rsa;
 mod tokens;

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use arc_swap::ArcSwap;
-use form::callback::Callback;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
@@ -66,15 +65,6 @@ impl Rail {
     pub fn vouches(&self, outbox_id: Uuid, proof: &str) -> bool {
         let rotated = self.rotated.lock().unwrap_or_else(PoisonError::into_inner).clone();
         [Some(self.current()), rotated].iter().flatten().any(|loaded| loaded.vouches(outbox_id, proof))
-    }
-
-    /// Whether the rail signed a callback, under its present key or the one before.
-    pub fn is_signed(&self, callback: &Callback, headers: &[(String, String)], body: &[u8]) -> bool {
-        let rotated = self.rotated.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        [Some(self.current()), rotated]
-            .iter()
-            .flatten()
-            .any(|loaded| loaded.is_signed(callback, headers, body))
     }
 
     /// Whether the component that speaks for it may not: every call of it fails, until it is replaced.
@@ -310,6 +300,15 @@ impl Rails {
             return Err(LoadError::Revoked(digest));
         }
         if let Some(examine) = self.rules.examine {
+            // A pair does not choose whether it is examined.
+            if definition.file.exchanges.is_none()
+                && rail.as_ref().is_some_and(|rail| rail.current().is_examined)
+            {
+                return Err(refused(
+                    "exchanges is gone, expected the recorded exchanges that the file before was judged by"
+                        .to_owned(),
+                ));
+            }
             examine(sandbox, definition).await?;
         }
         let loaded = Loaded::load(sandbox, definition).await?.revocable(self.revoked.clone());

@@ -169,7 +169,7 @@ impl Loaded {
             other => format!("{other:?}"),
         };
         match tokio::time::timeout(self.timeouts.call(), asked).await {
-            Ok(reply) => float.read(currency, &reply.map_err(said)?.body),
+            Ok(reply) => self.form.float_left(currency, &reply.map_err(said)?.body),
             Err(_) => Err(format!("no answer within {} ms", self.timeouts.call().as_millis())),
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::TimeDelta;
+use form::{Meaning, Operation};
 use futures_util::future::BoxFuture;
 use serde_json::json;
 
@@ -25,6 +26,9 @@ use crate::rail::{self, CallError, Captures, Heard, Keeper, Loaded, Task};
 
 /// Until a payment is looked at again that may have left, cannot be asked about, and is stopped by a person.
 const HELD_BACK: Duration = Duration::from_secs(5);
+
+/// Until such a payment is looked at again on a rail that is closed.
+const CLOSED_SECONDS: u32 = 60;
 
 /// How an attempt ended.
 pub(super) enum End {
@@ -72,7 +76,10 @@ pub(super) async fn run(host: &Arc<Host>, lane: &Lane, lease: &Lease, claim: Cla
     let loaded = lane.rail.current();
     let (loaded, task) =
         match schedule::step(lease.unsettled, &history, &Manner::of(&loaded), lease.claimed_at) {
-            Step::Write(outcome) => return End::Outcome(outcome),
+            Step::Write(outcome) => {
+                heed_late(host, lane, &loaded, &outcome);
+                return End::Outcome(outcome);
+            }
             Step::Disburse => (loaded, Task::Disburse),
             Step::Ask => {
                 let sender = history.sender().and_then(Digest::parse);
@@ -231,15 +238,29 @@ impl Errand<'_> {
         Some(Done { decision, attempt: Some(attempt) })
     }
 
+    /// The rail is closed, or too little is left to pay from. What is not leased for that again goes back as it is.
+    fn held_back(&self, instruction: &Instruction) -> Option<Option<Done>> {
+        let currency = instruction.money.currency();
+        let (why, wait_seconds) = if self.lane.is_dry_of(currency) {
+            let every = self.loaded.form.float.get(currency).map_or(60, |float| float.every_seconds);
+            (format!("what is left in {currency} is below its floor"), every)
+        } else if !self.lane.is_open() {
+            ("the rail is closed".to_owned(), CLOSED_SECONDS)
+        } else {
+            return None;
+        };
+        let is_leased_again = self.lease.unsettled || self.lane.is_open() && !self.lane.is_dry();
+        let held = || Done { decision: Decision::on_hold(&why, wait_seconds), attempt: None };
+        Some(is_leased_again.then(held))
+    }
+
     async fn send(&self, instruction: &Arc<Instruction>, claim_sent: Instant) -> Option<Done> {
         let Self { host, lane, loaded, lease, .. } = self;
+        if let Some(held) = self.held_back(instruction) {
+            return held;
+        }
         shape(host, lane, loaded).await;
         let mut trusted_until = may_start(host, loaded, lease)?;
-        let currency = instruction.money.currency();
-        if lane.is_dry_of(currency) {
-            let why = format!("what is left in {currency} is below its floor");
-            return Some(Done { decision: Decision::on_hold(&why), attempt: None });
-        }
         let ticket = lane.breaker.admit(Instant::now()).filter(|_| lane.is_open())?;
         // After the breaker, which lets payments through again when a pause is known here.
         if lane.rail.is_revoked() || host.is_held_back(lease, claim_sent) {
@@ -351,6 +372,22 @@ fn sign(decision: &Decision, instruction: &Instruction) -> Option<Sign> {
         (Class::Pending | Class::NotFound, _) if decision.of_a_question => None,
         (Class::Pending, _) => Some(Sign::Accepted),
         _ => Some(Sign::Good),
+    }
+}
+
+/// What a late refusal says of the rail: what is ours to mend holds it, or stops it, as if a question had brought it.
+fn heed_late(host: &Arc<Host>, lane: &Lane, loaded: &Loaded, outcome: &Outcome) {
+    let Some(code) = outcome.rail_code.as_deref().filter(|_| outcome.state == State::Failed) else { return };
+    let of_code = |class: Meaning| {
+        let rows = &loaded.form.codes.rows;
+        rows.iter()
+            .any(|row| row.operation == Operation::QueryStatus && row.code == code && row.class == class)
+    };
+    if of_code(Meaning::Stop) {
+        host.stop_rail(&lane.rail.name, &format!("the rail says {code}"));
+    }
+    if of_code(Meaning::Hold) || of_code(Meaning::Stop) {
+        lane.breaker.heard(Sign::Hold(None), &loaded.pace.breaker, Instant::now());
     }
 }
 

@@ -105,6 +105,14 @@ impl Breaker {
         *self.inner() = Inner::beginning();
     }
 
+    /// Something of ours is in order again: where nothing else stands against it, it goes on with one payment.
+    pub(super) fn begin_with_one(&self) {
+        let mut inner = self.inner();
+        if matches!(inner.state, State::Closed { .. }) {
+            inner.state = State::Beginning { one_is_out: false };
+        }
+    }
+
     pub(super) fn grants(&self, now: Instant) -> Grants {
         let inner = self.inner();
         match inner.state {
@@ -280,6 +288,21 @@ mod tests {
 
     fn call(breaker: &Breaker, sign: Sign, now: Instant) -> bool {
         breaker.admit(now).expect("it may be sent").saw(sign, &PACE, now)
+    }
+
+    #[test]
+    fn a_float_that_is_back_ends_no_stop_and_no_pause() {
+        let (closed, now) = breaker();
+        closed.begin_with_one();
+        assert_eq!(closed.grants(now), Grants::One, "it goes on with one payment");
+        let (open, now) = breaker();
+        open.heard(Sign::Hold(None), &PACE, now);
+        open.begin_with_one();
+        assert_eq!(open.grants(now), Grants::None, "what the rail asked for counts");
+        let (stopped, now) = breaker();
+        stopped.stop();
+        stopped.begin_with_one();
+        assert_eq!(stopped.grants(now), Grants::None, "only a person goes on");
     }
 
     #[test]

@@ -60,6 +60,18 @@ const NOT_EXECUTED: [ErrorCode; 9] = [
 ];
 
 impl Attempt {
+    /// A byte of the payment, that is: a question carries none.
+    fn may_have_left(&self) -> bool {
+        let stayed = [
+            ErrorCode::NotSent,
+            ErrorCode::InvalidPayload,
+            ErrorCode::RefusedLocally,
+            ErrorCode::QueryFailed,
+            ErrorCode::NotFound,
+        ];
+        !stayed.iter().any(|code| is(&self.error_code, *code))
+    }
+
     /// What a dead host did nobody knows.
     fn may_have_paid(&self) -> bool {
         !NOT_EXECUTED.iter().any(|code| is(&self.error_code, *code))
@@ -99,15 +111,7 @@ impl History {
 
     /// A byte of it may have left, whatever was said of it.
     pub fn may_have_left(&self) -> bool {
-        let stayed = [
-            ErrorCode::NotSent,
-            ErrorCode::InvalidPayload,
-            ErrorCode::RefusedLocally,
-            ErrorCode::QueryFailed,
-            ErrorCode::NotFound,
-        ];
-        self.was_held
-            || self.attempts.iter().any(|attempt| !stayed.iter().any(|code| is(&attempt.error_code, *code)))
+        self.was_held || self.attempts.iter().any(Attempt::may_have_left)
     }
 
     pub fn may_have_paid(&self) -> bool {
@@ -154,11 +158,12 @@ impl History {
         }
     }
 
-    /// Besides the attempt that this answer belongs to, which its token names.
+    /// Besides the attempt that this answer belongs to, which its token names. A callback names none: it may be about any attempt
+    /// of which a byte left, and an old one may come long after a newer attempt.
     fn another_may_have_paid(&self, late: &LateAnswer) -> bool {
         let mut sent = self.attempts.iter().filter(|attempt| attempt.may_have_paid());
         match late.lease_token {
-            _ if late.of_key => false,
+            _ if late.of_key => self.attempts.iter().filter(|attempt| attempt.may_have_left()).count() > 1,
             Some(_) => sent.any(|attempt| attempt.lease_token != late.lease_token),
             None => sent.count() > 1,
         }
@@ -214,17 +219,23 @@ mod tests {
     }
 
     #[test]
-    fn a_signed_callback_settles_all_that_was_sent_under_the_key() {
+    fn a_signed_no_settles_what_was_sent_once_and_no_more() {
         let lost = attempt("ZOMBIE_REQUEUE", "LEASE_EXPIRED", Some(OTHER));
-        let settled = |money_moved: &str, of_key: bool| {
+        let retryable = attempt("RETRYABLE", "RAIL_DECLINED", Some(OTHER));
+        let asked = attempt("RETRYABLE", "QUERY_FAILED", Some(OTHER));
+        let settled = |attempts: &[&Value], money_moved: &str, of_key: bool| {
             let late = json!([{ "state": "FAILED", "money_moved": money_moved, "lease_token": OWN, "of_key": of_key }]);
             let history: History =
-                serde_json::from_value(json!({ "attempts": [lost, lost], "late_answers": late }))
+                serde_json::from_value(json!({ "attempts": attempts, "late_answers": late }))
                     .expect("a history");
             matches!(history.settled_late(), Some(Late::Refused(_)))
         };
-        assert!(settled("no", true) && settled("unknown", true));
-        assert!(!settled("no", false) && !settled("unknown", false));
+        assert!(settled(&[&lost], "no", true) && settled(&[&lost, &asked], "unknown", true));
+        assert!(!settled(&[&lost], "no", false) && !settled(&[&lost], "unknown", false));
+        assert!(
+            !settled(&[&retryable, &lost], "no", true),
+            "it may be about the first, and the second may be paid"
+        );
     }
 
     #[test]

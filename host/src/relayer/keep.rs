@@ -137,28 +137,33 @@ async fn neighbours(host: &Host) -> Result<(), Error> {
     Ok(())
 }
 
-/// Asks each rail that says so what is left to pay from, as often as its file says. One that does not answer changes nothing.
+/// Asks each rail that says so what is left to pay from. One that does not answer holds up no other.
 async fn floats(host: &Host) {
-    let mut due: BTreeMap<(String, String), Instant> = BTreeMap::new();
+    futures_util::future::join_all(host.lanes.values().map(|lane| float_of(host, lane))).await;
+}
+
+/// As often as its file says. A rail that does not answer changes nothing.
+async fn float_of(host: &Host, lane: &Lane) {
+    let mut due: BTreeMap<String, Instant> = BTreeMap::new();
     loop {
-        for (rail, lane) in &host.lanes {
-            let loaded = lane.rail.current();
-            for (currency, float) in &loaded.form.float {
-                let now = Instant::now();
-                let next = due.entry((rail.clone(), currency.clone())).or_insert(now);
-                if *next > now {
-                    continue;
-                }
-                *next = now + Duration::from_secs(float.every_seconds.into());
-                match loaded.balance(&host.sandbox, currency).await {
-                    Ok(left) => float_is(host, lane, currency, left, float.floor_minor(currency)),
-                    Err(error) => {
-                        host.metrics.float_unknown(rail);
-                        tracing::warn!(rail, currency, %error, "{rail}: what is left in {currency} is not known: {error}");
-                    }
+        let (rail, loaded) = (&lane.rail.name, lane.rail.current());
+        for (currency, float) in &loaded.form.float {
+            let now = Instant::now();
+            let next = due.entry(currency.clone()).or_insert(now);
+            if *next > now {
+                continue;
+            }
+            *next = now + Duration::from_secs(float.every_seconds.into());
+            match loaded.balance(&host.sandbox, currency).await {
+                Ok(left) => float_is(host, lane, currency, left, float.floor_minor(currency)),
+                Err(error) => {
+                    host.metrics.float_unknown(rail);
+                    tracing::warn!(rail, currency, %error, "{rail}: what is left in {currency} is not known: {error}");
                 }
             }
         }
+        lane.set_float_asked();
+        host.freed.notify_one();
         tokio::time::sleep(FLOATS_EVERY).await;
     }
 }
@@ -179,7 +184,7 @@ fn float_is(host: &Host, lane: &Lane, currency: &str, left: i128, floor: Option<
         false => {
             tracing::info!(rail, currency, "{rail}: there is enough {currency} again");
             // As after a hold: with one payment.
-            lane.breaker.begin_again();
+            lane.breaker.begin_with_one();
             host.freed.notify_one();
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::mem;
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -44,6 +44,8 @@ pub(super) struct Lane {
     shaper: Mutex<Option<(Rate, Arc<DefaultDirectRateLimiter>)>>,
     /// Currencies in which less is left to pay from than the floor.
     dry: Mutex<BTreeSet<String>>,
+    /// It was asked once what is left, whether or not it answered.
+    float_asked: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -95,6 +97,7 @@ impl Lane {
             offended: Mutex::default(),
             shaper: Mutex::default(),
             dry: Mutex::default(),
+            float_asked: AtomicBool::new(false),
         }
     }
 
@@ -111,7 +114,12 @@ impl Lane {
             && free < (pace.concurrency as usize).div_ceil(4)
             && seen.claimed_at.is_some_and(|at| now.duration_since(at) < GATHER);
         let past_due = seen.past_at.is_none_or(|at| now.duration_since(at) >= PAST_EVERY);
-        let (limit, only) = match self.grants(now) {
+        let (limit, only) = match self.breaker.grants(now) {
+            // Nothing is wrong with the rail: all that may be asked is asked.
+            Grants::All | Grants::One if !self.pays() && (past_due || seen.more_past) => {
+                (free, Some(Only::Asked))
+            }
+            Grants::All | Grants::One if !self.pays() => (0, None),
             Grants::All if gathering => (0, None),
             Grants::All if seen.crowded && (past_due || seen.past_turn) => {
                 (free.div_ceil(4), Some(Only::Tried))
@@ -180,12 +188,25 @@ impl Lane {
         self.seen().crowded && self.grants(now) == Grants::All
     }
 
-    /// What it may be given: nothing outside of its hours, nothing where nothing is left to pay from, else what its breaker says.
+    /// What it may be given to pay: nothing outside of its hours, nothing where nothing is left to pay from, else what its breaker says.
     pub(super) fn grants(&self, now: Instant) -> Grants {
-        match self.is_open() && !self.is_dry() {
+        match self.pays() {
             true => self.breaker.grants(now),
             false => Grants::None,
         }
+    }
+
+    /// It is open, and there is something to pay from. Where that is known by asking, nothing is paid before it was asked.
+    fn pays(&self) -> bool {
+        self.is_open() && !self.is_dry() && (self.float_asked.load(Ordering::Acquire) || !self.has_floors())
+    }
+
+    pub(super) fn set_float_asked(&self) {
+        self.float_asked.store(true, Ordering::Release);
+    }
+
+    fn has_floors(&self) -> bool {
+        self.rail.current().form.float.values().any(|float| float.floor.is_some())
     }
 
     /// By the rail's hours and the host's clock.
@@ -201,12 +222,18 @@ impl Lane {
 
     /// What is left in this currency is below its floor.
     pub(super) fn is_dry_of(&self, currency: &str) -> bool {
-        self.dry().contains(currency)
+        self.has_floor(currency) && self.dry().contains(currency)
     }
 
-    fn is_dry(&self) -> bool {
-        let dry = self.dry();
-        !dry.is_empty() && self.rail.current().form.currencies.iter().all(|currency| dry.contains(currency))
+    /// The same of all its currencies.
+    pub(super) fn is_dry(&self) -> bool {
+        let form = &self.rail.current().form;
+        !form.currencies.is_empty() && form.currencies.iter().all(|currency| self.is_dry_of(currency))
+    }
+
+    /// A floor that was taken out of the file holds nothing up.
+    fn has_floor(&self, currency: &str) -> bool {
+        self.rail.current().form.float.get(currency).is_some_and(|float| float.floor.is_some())
     }
 
     fn dry(&self) -> MutexGuard<'_, BTreeSet<String>> {

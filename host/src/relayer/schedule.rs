@@ -75,6 +75,8 @@ fn unheard(history: &History, manner: &Manner) -> Step {
     Step::Write(Box::new(Outcome {
         error_code: Some(ErrorCode::QueryFailed.as_str().to_owned()),
         error_message: Some("the rail tells by a callback, and has not yet".to_owned()),
+        // What may have left stays open, also at the last look there is.
+        unsettled: history.may_have_paid().then_some(true),
         retry_delay_seconds: Some(manner.pace.query.after(looks).as_secs_f64()),
         ..Outcome::new(State::Retryable)
     }))

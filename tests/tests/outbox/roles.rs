@@ -20,6 +20,7 @@ fn may_call(role: Role) -> Vec<&'static str> {
             "hand_back_unknown_leases",
             "hint_payment",
             "called_payment",
+            "callback_is_known",
             "payments_of_key",
             "history_days_left",
             "hold_outbox_leases",

@@ -70,6 +70,7 @@ async fn every_metric_that_alerts_and_dashboard_name_exists() {
     until_all_have_a_verdict(&db).await;
     // Of rails that have some.
     host.metrics.certificate("mock", "client", 0);
+    host.metrics.float("mock", "ZMW", 1_000, false);
     let text = host.metrics.text().expect("metrics");
     let known: BTreeSet<&str> = text
         .lines()

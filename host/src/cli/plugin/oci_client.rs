@@ -24,7 +24,8 @@ use url::Url;
 const WITHIN: Duration = Duration::from_secs(120);
 /// Of a reply that is no blob.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
-/// Who pushes and pulls, where the registry asks.
+/// Who pushes and pulls, where the registry asks; and which one may be told.
+const REGISTRY: &str = "RAILHOST_REGISTRY";
 const USER: &str = "RAILHOST_REGISTRY_USER";
 const PASSWORD: &str = "RAILHOST_REGISTRY_PASSWORD";
 
@@ -79,6 +80,7 @@ impl Reference {
 }
 
 pub(super) struct Client {
+    registry: String,
     base: Url,
     name: String,
     /// What the registry accepted last.
@@ -92,7 +94,8 @@ impl Client {
         let scheme = if plain_http || is_local { "http" } else { "https" };
         let base =
             Url::parse(&format!("{scheme}://{}/", reference.registry)).context("the registry's address")?;
-        Ok(Self { base, name: reference.name.clone(), authorization: Mutex::default() })
+        let (registry, name) = (reference.registry.clone(), reference.name.clone());
+        Ok(Self { registry, base, name, authorization: Mutex::default() })
     }
 
     /// Puts a blob there, unless it is there already.
@@ -188,50 +191,63 @@ impl Client {
             return Ok(answer);
         }
         let wanted = answer.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
-        *known = Some(authorize(wanted.unwrap_or_default()).await?);
+        *known = Some(self.authorize(wanted.unwrap_or_default()).await?);
         send(known.clone()).await
     }
-}
 
-/// A proof of who asks, of the kind that the registry wants: a password, or a token that is given for one.
-async fn authorize(wanted: &str) -> anyhow::Result<HeaderValue> {
-    let basic = match (std::env::var(USER), std::env::var(PASSWORD)) {
-        (Ok(user), Ok(password)) => Some(format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))),
-        _ => None,
-    };
-    let secret = |text: String| {
-        let mut value = HeaderValue::from_str(&text).context("the registry's token")?;
-        value.set_sensitive(true);
-        Ok::<_, anyhow::Error>(value)
-    };
-    let Some(parameters) = wanted.strip_prefix("Bearer ") else {
-        return secret(
-            basic.ok_or_else(|| anyhow!("the registry wants to know who asks: set {USER} and {PASSWORD}"))?,
-        );
-    };
-    let parameter = |name: &str| {
-        let found = parameters.split(',').find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='));
-        found.map(|text| text.trim_matches('"').to_owned())
-    };
-    let mut realm = Url::parse(
-        &parameter("realm").ok_or_else(|| anyhow!("the registry does not say where tokens are"))?,
-    )?;
-    for name in ["service", "scope"] {
-        if let Some(value) = parameter(name) {
-            realm.query_pairs_mut().append_pair(name, &value);
+    /// A proof of who asks, of the kind that the registry wants: a password, or a token that is given for one.
+    async fn authorize(&self, wanted: &str) -> anyhow::Result<HeaderValue> {
+        // A password is for the registry that it was given for, and for no other that somebody names.
+        let is_known = std::env::var(REGISTRY).is_ok_and(|registry| registry == self.registry);
+        let basic = match (std::env::var(USER), std::env::var(PASSWORD)) {
+            (Ok(user), Ok(password)) if is_known => {
+                Some(format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))))
+            }
+            _ => None,
+        };
+        let secret = |text: String| {
+            let mut value = HeaderValue::from_str(&text).context("the registry's token")?;
+            value.set_sensitive(true);
+            Ok::<_, anyhow::Error>(value)
+        };
+        let Some(parameters) = wanted.strip_prefix("Bearer ") else {
+            if basic.is_some() && self.base.scheme() != "https" && !is_loopback(&self.base) {
+                bail!("the registry wants a password without TLS, expected https");
+            }
+            return secret(basic.ok_or_else(|| {
+                anyhow!(
+                    "the registry wants to know who asks: set {REGISTRY} to {}, {USER} and {PASSWORD}",
+                    self.registry
+                )
+            })?);
+        };
+        let parameter = |name: &str| {
+            let found =
+                parameters.split(',').find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='));
+            found.map(|text| text.trim_matches('"').to_owned())
+        };
+        let mut realm = Url::parse(
+            &parameter("realm").ok_or_else(|| anyhow!("the registry does not say where tokens are"))?,
+        )?;
+        for name in ["service", "scope"] {
+            if let Some(value) = parameter(name) {
+                realm.query_pairs_mut().append_pair(name, &value);
+            }
         }
+        if realm.scheme() != "https" && basic.is_some() && !is_loopback(&realm) {
+            bail!("tokens are given out at {realm}, expected https");
+        }
+        let headers =
+            basic.map(secret).transpose()?.map(|value| (AUTHORIZATION, value)).into_iter().collect();
+        let given = exchange(Method::GET, &realm, headers, Bytes::new(), ANSWER_BYTES_MAX).await?;
+        if given.status() != StatusCode::OK {
+            return Err(refused("to give a token", &given));
+        }
+        let given: serde_json::Value =
+            serde_json::from_slice(given.body()).context("the registry's token")?;
+        let token = given["token"].as_str().or(given["access_token"].as_str());
+        secret(format!("Bearer {}", token.ok_or_else(|| anyhow!("the registry gives no token"))?))
     }
-    if realm.scheme() != "https" && basic.is_some() && !is_loopback(&realm) {
-        bail!("tokens are given out at {realm}, expected https");
-    }
-    let headers = basic.map(secret).transpose()?.map(|value| (AUTHORIZATION, value)).into_iter().collect();
-    let given = exchange(Method::GET, &realm, headers, Bytes::new(), ANSWER_BYTES_MAX).await?;
-    if given.status() != StatusCode::OK {
-        return Err(refused("to give a token", &given));
-    }
-    let given: serde_json::Value = serde_json::from_slice(given.body()).context("the registry's token")?;
-    let token = given["token"].as_str().or(given["access_token"].as_str());
-    secret(format!("Bearer {}", token.ok_or_else(|| anyhow!("the registry gives no token"))?))
 }
 
 fn is_loopback(url: &Url) -> bool {

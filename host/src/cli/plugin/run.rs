@@ -232,7 +232,11 @@ fn told(heard: &Heard) -> String {
     let veto =
         reading.veto.map(|veto| format!("; the adapter brakes ({})", veto.as_str())).unwrap_or_default();
     let why = reading.why.as_deref().map(|why| format!("; {why}")).unwrap_or_default();
-    format!("the host reads {class} ({}){veto}{why}", facts.join(", "))
+    let differs = match reading.differs.is_empty() {
+        true => String::new(),
+        false => format!("; the rail names another {}", reading.differs.join(", ")),
+    };
+    format!("the host reads {class} ({}){veto}{differs}{why}", facts.join(", "))
 }
 
 /// The rail's file with a simulator and made-up secrets in the place of what only the platform team has.

@@ -75,7 +75,7 @@ impl Bed {
         let compiled = cache.unwrap_or(&folder).path().join("compiled");
         fs::write(
             folder.path().join("config/development.toml"),
-            format!("[adapters]\ncache = {compiled:?}\ncalls_max = 6000\n"),
+            format!("[adapters]\ncache = {compiled:?}\ncalls_max = 16000\n"),
         )?;
         let mut child = Command::new(&self.binary)
             .current_dir(folder.path())
@@ -137,12 +137,23 @@ pub(crate) fn rail(concurrency: u32, delay_ms: u32) -> String {
     format!(
         "kind = \"mock\"\ncomponent = \"builtin:mock\"\nidempotent = true\nhand_over_marks = false\n\
          timeouts = {{ call_ms = 110000 }}\n[pace]\nconcurrency = {concurrency}\nlease_seconds = 180\n\
-         [settings]\nscript = \"otherwise: {}settled\"\n",
+         [settings]\nscript = \"\"\"\namount 1.00: settled\notherwise: {}settled\n\"\"\"\n",
         if delay_ms > 0 { format!("delay {delay_ms} ") } else { String::new() }
     )
 }
 
 pub(crate) async fn enqueue(db: &Db, rail: &str, name: &str, payments: usize) -> Result<()> {
+    enqueue_amount(db, rail, name, payments, "12.50").await
+}
+
+/// A rail begins with one payment: one over 1.00 shows at once that it works.
+pub(crate) async fn enqueue_amount(
+    db: &Db,
+    rail: &str,
+    name: &str,
+    payments: usize,
+    amount: &str,
+) -> Result<()> {
     let ingest = Ingest::new(&db.database(), 1);
     let payments: Vec<_> = (0..payments)
         .map(|n| NewPayment {
@@ -151,7 +162,7 @@ pub(crate) async fn enqueue(db: &Db, rail: &str, name: &str, payments: usize) ->
             idempotency_key: "k".to_owned(),
             rail_type: rail.to_owned(),
             payload: json!({
-                "amount": "12.50", "currency": "ZMW", "destination": { "msisdn": format!("26096{n:07}") },
+                "amount": amount, "currency": "ZMW", "destination": { "msisdn": format!("26096{n:07}") },
                 "narrative": "salary of the month, as agreed",
             })
             .into(),

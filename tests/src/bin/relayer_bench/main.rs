@@ -4,13 +4,15 @@
 //! Nothing here fails because of a figure: the table says what was met.
 //!
 //! - `wake`: from commit to rail on an idle host, against a bell and a claim by hand · `slow`: thousands of calls in flight beside a
-//!   rail that is well · `idle`: what a host costs that has nothing to do, and how fast it starts
+//!   rail that is well · `open`: what an open call takes · `loops`: an adapter that never ends beside an honest one · `idle`: what a host costs that has nothing to do, and how fast it starts
 //! - `rails`: a real rail's adapter and its simulator, against the mock
 //!
 //! How fast a full queue is emptied, and by how many hosts, is measured by `railhost bench`.
 
 mod bed;
 mod idle;
+mod loops;
+mod open;
 mod rails;
 mod slow;
 mod wake;
@@ -25,7 +27,7 @@ struct Arguments {
     /// A smoke test of the benchmark itself: everything scaled down.
     #[arg(long)]
     quick: bool,
-    /// Only these: wake, slow, idle, rails; may be given several times.
+    /// Only these: wake, slow, open, loops, idle, rails; may be given several times.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
 }
@@ -41,6 +43,12 @@ async fn main() -> Result<()> {
     }
     if wanted("slow") {
         slow::run(&bed).await?;
+    }
+    if wanted("open") {
+        open::run(&bed).await?;
+    }
+    if wanted("loops") {
+        loops::run(&bed).await?;
     }
     if wanted("idle") {
         idle::run(&bed).await?;

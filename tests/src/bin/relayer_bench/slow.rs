@@ -3,7 +3,7 @@ use std::time::Duration;
 use anyhow::Result;
 use harness::Db;
 
-use crate::bed::{Bed, ask, enqueue, rail, until};
+use crate::bed::{Bed, ask, enqueue, enqueue_amount, rail, until};
 use crate::{list, median, row};
 
 const IN_FLIGHT: &str = "select count(*) from symphony.payment_outbox_pending where rail_type = 'slow' and lease_token is not null";
@@ -17,6 +17,8 @@ pub(crate) async fn run(bed: &Bed) -> Result<()> {
         let host = bed.host(&db, &rails, None)?;
         steady(&db, "warm-up", 50).await?;
         alone.push(steady(&db, &format!("alone-{round}"), bed.scale(400, 50)).await?);
+        enqueue_amount(&db, "slow", "first", 1, "1.00").await?;
+        until(&db, "select count(*) from symphony.payment_outbox_pending", |rows| rows == 0.0).await?;
         enqueue(&db, "slow", "slow", calls).await?;
         until(&db, IN_FLIGHT, |rows| rows >= calls as f64).await?;
         tokio::time::sleep(Duration::from_secs(2)).await;
@@ -42,7 +44,7 @@ pub(crate) async fn run(bed: &Bed) -> Result<()> {
 }
 
 /// One payment every 20 ms; the p99 from its claim to its verdict, in ms.
-async fn steady(db: &Db, name: &str, payments: usize) -> Result<f64> {
+pub(crate) async fn steady(db: &Db, name: &str, payments: usize) -> Result<f64> {
     let mut ticks = tokio::time::interval(Duration::from_millis(20));
     for n in 0..payments {
         ticks.tick().await;
