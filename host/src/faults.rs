@@ -87,6 +87,8 @@ pub enum Guard {
     RepliesAreBound,
     /// An adapter's reading can make the host ask again, and nothing else.
     AdapterOnlyBrakes,
+    /// A refusal of ours says nothing about what may have left before.
+    RefusalsOfOursAreWeighed,
     /// A rail that refuses everybody is left alone.
     RefusalsTrip,
     /// A rail that starts or is resumed is tried with one payment. Tests that look at many at a time leave it out.

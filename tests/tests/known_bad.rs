@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use harness::PATIENCE;
 use harness::Role;
+use harness::play::set;
 use harness::sql::run;
 use harness::world::wire::Mode;
 use harness::world::{Audit, Plan, Wanted, World};
@@ -141,6 +142,33 @@ async fn an_adapter_that_votes_instead_of_braking_is_caught() {
     let audit = an_adapter_that_lies(None).await;
     assert!(audit.is_clean() && audit.unresolved == 10, "{audit:#?}");
     let audit = an_adapter_that_lies(Some(Guard::AdapterOnlyBrakes)).await;
+    assert_eq!(audit.disagreed, 10, "{audit:#?}");
+}
+
+/// A rail that takes payments, loses its replies and cannot find them for a long time; and a file that refuses them by then.
+async fn refused_by_ourselves(left_out: Option<Guard>) -> Audit {
+    let wanted = Wanted::new(Name::Mtn, "otherwise: pay close-after; then missing, after 3600s settled");
+    let mut scenario = Scenario::build(1, wanted, left_out).await;
+    // Not found permits nothing, until the file says otherwise.
+    scenario.world.change_rail(0, |file| set(file, "pace", "visibility_seconds", 600));
+    scenario.start();
+    scenario.owe(10).await;
+    scenario.world.until("payment_outbox_attempts where error_code = 'NOT_FOUND'", |rows| rows >= 10).await;
+    scenario.world.hosts[0].kill();
+    scenario.world.change_rail(0, |file| {
+        set(file, "pace", "visibility_seconds", 0);
+        set(file, "amount", "max", "ZMW = \"1.00\"".parse::<Table>().expect("TOML"));
+    });
+    scenario.world.move_clock(LEASE_SECONDS).await;
+    scenario.start();
+    scenario.end().await.0
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_of_our_own_after_bytes_left_that_counts_is_caught() {
+    let audit = refused_by_ourselves(None).await;
+    assert!(audit.is_clean() && audit.unresolved == 10, "{audit:#?}");
+    let audit = refused_by_ourselves(Some(Guard::RefusalsOfOursAreWeighed)).await;
     assert_eq!(audit.disagreed, 10, "{audit:#?}");
 }
 

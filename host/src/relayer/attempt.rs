@@ -122,6 +122,10 @@ pub(super) async fn run(host: &Arc<Host>, lane: &Lane, lease: &Lease, claim: Cla
     let (attempts, manner) = (lease.attempt_count + 1, Manner::of(&loaded));
     let (error_code, rail_code, message) =
         (decision.error_code, decision.rail_code.clone(), decision.message.clone());
+    let is_ours = matches!(decision.error_code, Some(ErrorCode::InvalidPayload | ErrorCode::RefusedLocally));
+    if is_ours && faults::is_left_out(Guard::RefusalsOfOursAreWeighed) {
+        history = History::default();
+    }
     let end = match schedule::outcome(decision, attempts, &history, &manner, now, die()) {
         Written::Attempt(outcome) => {
             let mut outcome = faults::scheduled(*outcome);
