@@ -57,6 +57,7 @@ pub struct Metrics {
     longest_wait_seconds: Gauge,
     attempts_pending: IntCounterVec,
     callbacks: IntCounterVec,
+    closed: IntGaugeVec,
     float: GaugeVec,
     float_low: IntGaugeVec,
     float_unknown: IntCounterVec,
@@ -204,6 +205,11 @@ impl Metrics {
                 "Callbacks of rails, by what became of them.",
                 &["rail", "hint"],
             )?,
+            closed: in_registry.gauges(
+                "rail_closed",
+                "1 while the rail is outside of its hours, and payments wait.",
+                &["rail"],
+            )?,
             float: in_registry.amounts(
                 "rail_float",
                 "What is left to pay from, as the rail said last.",
@@ -241,6 +247,7 @@ impl Metrics {
             self.denied.with_label_values(&[rail, rule.as_str()]);
         }
         self.vetoes.with_label_values(&[rail]);
+        self.closed.with_label_values(&[rail]);
         self.float_unknown.with_label_values(&[rail]);
         for hint in Hint::ALL {
             self.callbacks.with_label_values(&[rail, hint.as_str()]);
@@ -302,6 +309,10 @@ impl Metrics {
                 self.retry_depth.observe(f64::from(lease.attempt_no));
             }
         }
+    }
+
+    pub(crate) fn closed(&self, rail: &str, is_closed: bool) {
+        self.closed.with_label_values(&[rail]).set(is_closed.into());
     }
 
     /// What is left, in the currency's smallest unit.
@@ -371,6 +382,8 @@ impl Metrics {
     /// What the database counts for all hosts together. Rails that this host does not serve are one.
     pub fn queue(&self, counts: &[QueueCount]) {
         let expected = self.expected.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let is_closed = |rail: &&String| self.closed.with_label_values(&[rail.as_str()]).get() == 1;
+        let closed: BTreeSet<&str> = expected.iter().filter(is_closed).map(String::as_str).collect();
         let depth = |rail: &str| counts.iter().find(|found| found.rail_type.as_deref() == Some(rail));
         for rail in &expected {
             self.pending_depth.with_label_values(&[rail]).set(depth(rail).map_or(0, |found| found.pending));
@@ -384,7 +397,11 @@ impl Metrics {
             self.stuck.set(total.expired_lease_count);
             self.dead_letters.set(total.dead_letters.unwrap_or(0));
             self.oldest_pending_age_seconds.set(total.oldest_pending_age_seconds.unwrap_or(0.0));
-            self.longest_wait_seconds.set(total.longest_wait_seconds.unwrap_or(0.0));
+            // Nobody is to be woken for a bank that is closed.
+            let is_open =
+                |count: &&QueueCount| count.rail_type.as_deref().is_some_and(|rail| !closed.contains(rail));
+            let waits = counts.iter().filter(is_open).filter_map(|count| count.longest_wait_seconds);
+            self.longest_wait_seconds.set(waits.fold(0.0, f64::max));
         }
     }
 }
@@ -462,6 +479,23 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is missing from\n{text}");
         }
+    }
+
+    #[test]
+    fn what_waits_for_a_rail_that_is_closed_wakes_nobody() {
+        let metrics = Metrics::new().expect("distinct names");
+        metrics.expect_rail("bank");
+        let count = |rail: Option<&str>, wait: f64| QueueCount {
+            rail_type: rail.map(str::to_owned),
+            longest_wait_seconds: Some(wait),
+            ..QueueCount::default()
+        };
+        let counts = [count(Some("bank"), 9_000.0), count(Some("mtn"), 7.0), count(None, 9_000.0)];
+        metrics.queue(&counts);
+        assert!(has(&metrics, "longest_wait_seconds 9000"));
+        metrics.closed("bank", true);
+        metrics.queue(&counts);
+        assert!(has(&metrics, "longest_wait_seconds 7"));
     }
 
     fn has(metrics: &Metrics, line: &str) -> bool {

@@ -37,7 +37,7 @@ pub struct Status {
 }
 
 /// The same, as far as a host shows it every few seconds: cheap however long the history is.
-#[derive(Clone, Debug, sqlx::FromRow)]
+#[derive(Clone, Debug, Default, sqlx::FromRow)]
 pub struct QueueCount {
     pub rail_type: Option<String>,
     pub pending: i64,

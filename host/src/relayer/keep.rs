@@ -215,9 +215,10 @@ async fn months(host: &Host) {
 
 async fn breakers(host: &Host) -> Result<(), Error> {
     for (rail, lane) in &host.lanes {
+        host.metrics.closed(rail, !lane.is_open());
         host.metrics.breaker(
             rail,
-            match lane.grants(Instant::now().into()) {
+            match lane.breaker.grants(Instant::now().into()) {
                 Grants::All => 0,
                 Grants::One => 1,
                 Grants::None => 2,

@@ -103,7 +103,7 @@ async fn nothing_is_sent_to_a_rail_that_is_closed_and_all_of_it_when_it_opens() 
         file.insert("hours".to_owned(), never());
     })
     .await;
-    play.host.until_metric(r#"rail_breaker_state{rail="bank"}"#, |state| state == 2.0).await;
+    play.host.until_metric(r#"rail_closed{rail="bank"}"#, |closed| closed == 1.0).await;
     play.pay(&[payment(Name::Bank, "5.00"), payment(Name::Bank, "6.00")]).await;
     let opened = chrono::Utc::now();
     play.change(|file| {
