@@ -35,9 +35,9 @@ async fn measure(bed: &Bed, calls: usize, secure: bool) -> Result<()> {
         file.remove("rate");
         file.remove("sla_seconds");
         set(file, "pace", "concurrency", calls as i64);
-        set(file, "pace", "lease_seconds", 660);
-        set(file, "timeouts", "call_ms", 600_000);
-        set(file, "timeouts", "first_byte_ms", 600_000);
+        set(file, "pace", "lease_seconds", 330);
+        set(file, "timeouts", "call_ms", 300_000);
+        set(file, "timeouts", "first_byte_ms", 300_000);
         if secure {
             set(file, "network", "ca", folder.path().join("ca.pem").display().to_string());
         }
