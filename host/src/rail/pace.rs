@@ -95,8 +95,8 @@ impl Pace {
         if self.resend_is_safe && !idempotent {
             return Some("pace.resend_is_safe is true, expected idempotent = true beside it".to_owned());
         }
-        if !(1..=10_000).contains(&self.concurrency) {
-            return Some(format!("pace.concurrency is {}, expected 1 to 10000", self.concurrency));
+        if !(1..=20_000).contains(&self.concurrency) {
+            return Some(format!("pace.concurrency is {}, expected 1 to 20000", self.concurrency));
         }
         let least = (START_SLACK + call + COMPLETION_MARGIN).as_secs_f64();
         let most = match call <= SHORT_CALL {
