@@ -265,7 +265,11 @@ impl Errand<'_> {
         }
         shape(host, lane, loaded).await;
         let mut trusted_until = may_start(host, loaded, lease)?;
-        let ticket = lane.breaker.admit(Instant::now()).filter(|_| lane.is_open())?;
+        // It may have closed while this one waited for its turn.
+        if !lane.is_open() {
+            return None;
+        }
+        let ticket = lane.breaker.admit(Instant::now())?;
         // After the breaker, which lets payments through again when a pause is known here.
         if lane.rail.is_revoked() || host.is_held_back(lease, claim_sent) {
             return None;

@@ -162,8 +162,9 @@ async fn float_of(host: &Host, lane: &Lane) {
                 }
             }
         }
-        lane.set_float_asked();
-        host.freed.notify_one();
+        if lane.set_float_asked() {
+            host.freed.notify_one();
+        }
         tokio::time::sleep(FLOATS_EVERY).await;
     }
 }

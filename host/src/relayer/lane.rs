@@ -201,8 +201,9 @@ impl Lane {
         self.is_open() && !self.is_dry() && (self.float_asked.load(Ordering::Acquire) || !self.has_floors())
     }
 
-    pub(super) fn set_float_asked(&self) {
-        self.float_asked.store(true, Ordering::Release);
+    /// True the first time, where payments waited for it.
+    pub(super) fn set_float_asked(&self) -> bool {
+        !self.float_asked.swap(true, Ordering::AcqRel) && self.has_floors()
     }
 
     fn has_floors(&self) -> bool {

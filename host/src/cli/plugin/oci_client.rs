@@ -107,9 +107,7 @@ impl Client {
         }
         let begun =
             self.ask(Method::POST, self.url("blobs/uploads/")?, &[], Bytes::new(), ANSWER_BYTES_MAX).await?;
-        if begun.status() != StatusCode::ACCEPTED {
-            return Err(refused("to take a blob", &begun));
-        }
+        let begun = expect(begun, StatusCode::ACCEPTED, "to take a blob")?;
         let place = begun.headers().get(LOCATION).and_then(|place| place.to_str().ok());
         let mut place =
             self.base.join(place.ok_or_else(|| anyhow!("the registry does not say where blobs go"))?)?;
@@ -119,10 +117,7 @@ impl Client {
         place.query_pairs_mut().append_pair("digest", digest);
         let kind = [(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"))];
         let put = self.ask(Method::PUT, place, &kind, bytes.into(), ANSWER_BYTES_MAX).await?;
-        match put.status() == StatusCode::CREATED {
-            true => Ok(()),
-            false => Err(refused("to keep a blob", &put)),
-        }
+        expect(put, StatusCode::CREATED, "to keep a blob").map(drop)
     }
 
     pub(super) async fn put_manifest(
@@ -135,10 +130,7 @@ impl Client {
         let put = self
             .ask(Method::PUT, self.url(&format!("manifests/{tag}"))?, &kind, bytes.into(), ANSWER_BYTES_MAX)
             .await?;
-        match put.status() == StatusCode::CREATED {
-            true => Ok(()),
-            false => Err(refused("to keep the manifest", &put)),
-        }
+        expect(put, StatusCode::CREATED, "to keep the manifest").map(drop)
     }
 
     pub(super) async fn manifest(
@@ -151,20 +143,14 @@ impl Client {
         let got = self
             .ask(Method::GET, self.url(&format!("manifests/{tag}"))?, &wanted, Bytes::new(), bytes_max)
             .await?;
-        match got.status() == StatusCode::OK {
-            true => Ok(got.into_body()),
-            false => Err(refused("to give the manifest", &got)),
-        }
+        expect(got, StatusCode::OK, "to give the manifest").map(Response::into_body)
     }
 
     pub(super) async fn blob(&self, digest: &str, bytes_max: usize) -> anyhow::Result<Bytes> {
         let got = self
             .ask(Method::GET, self.url(&format!("blobs/{digest}"))?, &[], Bytes::new(), bytes_max)
             .await?;
-        match got.status() == StatusCode::OK {
-            true => Ok(got.into_body()),
-            false => Err(refused("to give a blob", &got)),
-        }
+        expect(got, StatusCode::OK, "to give a blob").map(Response::into_body)
     }
 
     fn url(&self, rest: &str) -> anyhow::Result<Url> {
@@ -240,9 +226,7 @@ impl Client {
         let headers =
             basic.map(secret).transpose()?.map(|value| (AUTHORIZATION, value)).into_iter().collect();
         let given = exchange(Method::GET, &realm, headers, Bytes::new(), ANSWER_BYTES_MAX).await?;
-        if given.status() != StatusCode::OK {
-            return Err(refused("to give a token", &given));
-        }
+        let given = expect(given, StatusCode::OK, "to give a token")?;
         let given: serde_json::Value =
             serde_json::from_slice(given.body()).context("the registry's token")?;
         let token = given["token"].as_str().or(given["access_token"].as_str());
@@ -252,6 +236,13 @@ impl Client {
 
 fn is_loopback(url: &Url) -> bool {
     matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"))
+}
+
+fn expect(answer: Response<Bytes>, status: StatusCode, what: &str) -> anyhow::Result<Response<Bytes>> {
+    match answer.status() == status {
+        true => Ok(answer),
+        false => Err(refused(what, &answer)),
+    }
 }
 
 fn refused(what: &str, answer: &Response<Bytes>) -> anyhow::Error {
