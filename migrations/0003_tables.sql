@@ -41,7 +41,7 @@ comment on column symphony.rails.deduplicates is 'The rail recognises a key it h
 comment on column symphony.rails.hand_over_marks is
   'A mark is committed before the first byte leaves. Required where the rail does not deduplicate: only a lost lease without a mark may simply be tried again.';
 comment on column symphony.rails.key_forms is
-  'By which forms of its key, and in which places, the rail knows a payment. They change only while no payment of the rail has a past: asked for or sent under another name, the rail would not recognise it.';
+  'In whose books a payment of the rail stands, and by which forms of its key, in which places, it is known there. They change only while no payment of the rail has a past: asked for or sent under another name or elsewhere, it would not be recognised, and would be paid again.';
 comment on column symphony.rails.sla_seconds is 'A payment open for longer stands in payments_needing_review.';
 
 create table symphony.rail_rate_grants (
@@ -235,6 +235,7 @@ comment on table symphony.payment_outbox_verdicts is
 create table symphony.payment_outbox_holds (
   outbox_id      uuid primary key,
   times          int not null default 1 check (times >= 1),
+  calls          int not null check (calls between 0 and times),
   first_held_at  timestamptz not null,
   last_held_at   timestamptz not null,
   rail_type      text collate "C" not null,
@@ -245,6 +246,8 @@ create table symphony.payment_outbox_holds (
   adapter_digest bytea check (octet_length(adapter_digest) = 32)
 ) with (fillfactor = 70);
 
+comment on column symphony.payment_outbox_holds.calls is
+  'How many of them met the rail itself. Before the others the host held the payment back, and nothing can have left.';
 comment on table symphony.payment_outbox_holds is
   'Payments that met a rail which takes none for now (our float, our credentials, its hours): how often, and what it said last. A hold is no attempt and uses up nothing. The row leaves with the month of its payment.';
 

@@ -31,6 +31,7 @@ create table symphony.payment_outbox_attempts (
   reply_digest    bytea check (octet_length(reply_digest) = 32),
   witness         text check (length(witness) <= 1000),
   facts           jsonb check (jsonb_typeof(facts) = 'object'),
+  key_prefix      text collate "C" check (key_prefix ~ '^[0-9a-f]{12}$'),
   payload         jsonb,
   constraint payment_outbox_attempts_success_moved_money check (state <> 'DISPATCHED' or money_moved = 'yes'),
   constraint payment_outbox_attempts_failure_moved_none check (state <> 'FAILED' or money_moved <> 'yes'),
@@ -52,6 +53,8 @@ comment on column symphony.payment_outbox_attempts.witness is
   'What the host saw of each request, in order: step, what left (nothing, headers, body), the status of the reply.';
 comment on column symphony.payment_outbox_attempts.facts is
   'What the host read in the reply: the class that the code table made of it, the facts by name, what the rail repeats and is not as instructed, whether the adapter vetoed.';
+comment on column symphony.payment_outbox_attempts.key_prefix is
+  'The first twelve hexadecimal digits of the payment''s key, on rails that name a payment by its key when they call back; null on all others.';
 comment on column symphony.payment_outbox_attempts.lease_token is
   'The lease that ended with this: a completion sent twice is recognised by it.';
 comment on column symphony.payment_outbox_attempts.by_holder is
@@ -71,6 +74,13 @@ create index payment_outbox_attempts_failed
   where state = 'FAILED';
 
 comment on index symphony.payment_outbox_attempts_failed is 'Dead letters and review cases, without reading the successes.';
+
+create index payment_outbox_attempts_key_prefix
+  on symphony.payment_outbox_attempts (key_prefix)
+  where key_prefix is not null;
+
+comment on index symphony.payment_outbox_attempts_key_prefix is
+  'By which a callback finds a payment that has its verdict.';
 
 create index payment_outbox_attempts_echo_differs
   on symphony.payment_outbox_attempts (outbox_id)

@@ -461,7 +461,7 @@ begin
                            then floor(v_tokens - v_taken_of_rail - v_leased)::int end,
                       v_from_taken,
                       case when v_some_waited
-                           then coalesce((select h.times from symphony.payment_outbox_holds h where h.outbox_id = p.outbox_id), 0)
+                           then coalesce((select h.calls from symphony.payment_outbox_holds h where h.outbox_id = p.outbox_id), 0)
                            else 0 end;
           insert into symphony.payment_outbox_claims
                  (lease_expires_at, lease_token, rail_type, claimed_by, claimed_at, outbox_ids)

@@ -185,20 +185,21 @@ begin
     )
     insert into symphony.payment_outbox_holds as h
            (outbox_id, first_held_at, last_held_at, rail_type, worker_id, error_code, rail_code, error_message,
-            adapter_digest)
+            adapter_digest, calls)
     select f.outbox_id, v_now, v_now, f.rail_type, p_worker_id, left(f.error_code, 256), left(f.rail_code, 256),
-           left(f.message, 2000), f.digest
+           left(f.message, 2000), f.digest, num_nonnulls(f.digest)
       from freed f
     on conflict (outbox_id) do update
       set times = h.times + 1, last_held_at = excluded.last_held_at, rail_type = excluded.rail_type,
           worker_id = excluded.worker_id, error_code = excluded.error_code, rail_code = excluded.rail_code,
-          error_message = excluded.error_message, adapter_digest = excluded.adapter_digest
+          error_message = excluded.error_message, adapter_digest = excluded.adapter_digest,
+          calls = h.calls + excluded.calls
     returning h.outbox_id;
 end
 $$;
 
 comment on function symphony.hold_outbox_leases(text, uuid[], uuid[], double precision[], text[], text[], text[], bytea[]) is
-  'Ends leases whose payments met a hold: no attempt is written and none is used up, the payment is due again after its delay, and payment_outbox_holds says why. A row missing from the answer had lost its lease.';
+  'Ends leases whose payments met a hold: no attempt is written and none is used up, the payment is due again after its delay, and payment_outbox_holds says why. One without a digest never met the rail: the host held it back. A row missing from the answer had lost its lease.';
 
 create function symphony.hand_back_unknown_leases(p_worker_id text, p_known_tokens uuid[])
   returns table (outbox_id uuid)
@@ -307,18 +308,28 @@ create function symphony.payments_of_key(p_rail_type text, p_prefix text) return
               from symphony.payment_outbox_pending p
              where p.rail_type = p_rail_type and not p.unsettled and not p.parked and p.attempt_count > 0
             union
+            select h.outbox_id
+              from symphony.payment_outbox_holds h
+              join symphony.payment_outbox_pending p on p.outbox_id = h.outbox_id
+             where p.rail_type = p_rail_type and h.calls > 0
+            union
             -- A rail may speak before its reply was written down.
             select i.id
               from symphony.payment_outbox_claims c
              cross join lateral unnest(c.outbox_ids) as i(id)
-             where c.rail_type = p_rail_type) w
+             where c.rail_type = p_rail_type
+            union
+            -- Or long after.
+            select a.outbox_id
+              from symphony.payment_outbox_attempts a
+             where a.key_prefix = left(p_prefix, 12) and a.rail_type = p_rail_type) w
      where length(p_prefix) >= 12
        and left(encode(sha256(convert_to(w.outbox_id::text, 'UTF8')), 'hex'), length(p_prefix)) = p_prefix
      limit 10
   $$;
 
 comment on function symphony.payments_of_key(text, text) is
-  'Payments of a rail that are on their way or wait for an answer and whose key begins with these hexadecimal digits: for a rail that names a payment by its key alone. All that wait are looked at, about a millisecond for a thousand of them.';
+  'Payments of a rail whose key begins with these hexadecimal digits: for a rail that names a payment by its key alone. All that are on their way or wait for an answer are looked at, about a millisecond for a thousand of them; those with a verdict are found by an index.';
 
 create function symphony.next_due_at(p_rails text[] default null) returns timestamptz
   language plpgsql stable security definer

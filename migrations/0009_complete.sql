@@ -30,7 +30,7 @@ create function symphony.complete_outbox_batch(
   p_retry_delay_seconds double precision[] default null, p_money_moved text[] default null,
   p_unsettled boolean[] default null, p_adapter_digests bytea[] default null, p_rail_digests bytea[] default null,
   p_request_digests bytea[] default null, p_reply_digests bytea[] default null, p_witnesses text[] default null,
-  p_facts jsonb[] default null)
+  p_facts jsonb[] default null, p_key_prefixes text[] default null)
   returns table (ordinal int, outbox_id uuid, attempt_no int, state text, repeated boolean, refusal text,
                  refusal_detail text)
   language plpgsql security definer
@@ -65,7 +65,8 @@ begin
                              cardinality(p_latencies_ms), cardinality(p_retry_delay_seconds),
                              cardinality(p_money_moved), cardinality(p_unsettled), cardinality(p_adapter_digests),
                              cardinality(p_rail_digests), cardinality(p_request_digests),
-                             cardinality(p_reply_digests), cardinality(p_witnesses), cardinality(p_facts)]) then
+                             cardinality(p_reply_digests), cardinality(p_witnesses), cardinality(p_facts),
+                             cardinality(p_key_prefixes)]) then
     raise exception 'the arrays of a batch must be of one length' using errcode = '22023';
   end if;
 
@@ -109,10 +110,11 @@ begin
       from (select t.*, coalesce(v_last[t.ord], 0) as last_no
               from unnest(p_outbox_ids, p_lease_tokens, p_states, p_rail_references, p_rail_codes, p_error_codes,
                           p_error_messages, p_latencies_ms, p_retry_delay_seconds, p_money_moved, p_unsettled,
-                          p_adapter_digests, p_rail_digests, p_request_digests, p_reply_digests, p_witnesses, p_facts)
+                          p_adapter_digests, p_rail_digests, p_request_digests, p_reply_digests, p_witnesses, p_facts,
+                          p_key_prefixes)
                    with ordinality as t(id, token, given, reference, rail_code, error_code, error_message, latency_ms,
                                         delay, money, says_unsettled, digest, rail_digest, request_digest, reply_digest,
-                                        witness, facts, ord)
+                                        witness, facts, key_prefix, ord)
              where symphony.completion_problem(t.given, t.money, t.says_unsettled, t.delay, t.digest) is null
                and v_repeats[t.ord] is not true) w
      where w.last_no < 20
@@ -149,7 +151,8 @@ begin
     insert into symphony.payment_outbox_attempts
            (outbox_id, attempt_id, lease_token, sequence_id, claimed_at, completed_at, created_at, attempt_no, latency_ms, state,
             instruction_id, participant_id, idempotency_key, rail_type, worker_id, money_moved, rail_reference, rail_code,
-            error_code, error_message, adapter_digest, rail_digest, request_digest, reply_digest, witness, facts, payload)
+            error_code, error_message, adapter_digest, rail_digest, request_digest, reply_digest, witness, facts, key_prefix,
+            payload)
     select h.id, (v_name || (10000 + h.ord))::uuid, h.token, h.sequence_id, h.claimed_at, v_now, v_now, h.no, h.latency_ms,
            case when h.forced then 'FAILED' else h.given end::symphony.outbox_attempt_state,
            h.instruction_id, h.participant_id, h.idempotency_key, h.rail_type, p_worker_id,
@@ -162,7 +165,7 @@ begin
                 when h.forced then 'RETRIES_EXHAUSTED'
                 else left(h.error_code, 256) end,
            left(h.error_message, 2000), h.digest, h.rail_digest, h.request_digest, h.reply_digest, left(h.witness, 1000),
-           h.facts, h.payload
+           h.facts, h.key_prefix, h.payload
       from hits h
   )
   select array_agg(h.ord::int), array_agg(h.no), array_agg(case when h.forced then 'FAILED' else h.given end),
@@ -211,7 +214,7 @@ begin
 end
 $$;
 
-comment on function symphony.complete_outbox_batch(text, uuid[], uuid[], text[], text[], text[], text[], text[], int[], double precision[], text[], boolean[], bytea[], bytea[], bytea[], bytea[], text[], jsonb[]) is
+comment on function symphony.complete_outbox_batch(text, uuid[], uuid[], text[], text[], text[], text[], text[], int[], double precision[], text[], boolean[], bytea[], bytea[], bytea[], bytea[], text[], jsonb[], text[]) is
   'Ends leases with their outcomes, answers in input order. A lost lease is that row''s answer, not an error of the batch.';
 
 create function symphony.complete_outbox_attempt(

@@ -78,8 +78,19 @@ begin
      and exists (select 1
                    from symphony.payment_outbox_pending p
                   where p.rail_type = p_rail_type
-                    and (p.unsettled or p.attempt_count > 0 or p.lease_token is not null)) then
-    raise exception 'rail % knows its payments by their key as %, not as %, and some that it may know are open: settle them first',
+                    and (p.unsettled or p.attempt_count > 0 or p.lease_token is not null
+                         or exists (select 1 from symphony.payment_outbox_holds h
+                                     where h.outbox_id = p.outbox_id and h.calls > 0))) then
+    raise exception 'payments of rail % are known as %, not as %, and some that may be known are open: settle them first; where only the address of the same provider changed, say provider in the rail''s file',
+      p_rail_type, v_known, p_key_forms
+      using errcode = '55006';
+  end if;
+  -- A host keeps the file that it has: it would go on paying where the others do not ask.
+  if v_known <> p_key_forms
+     and exists (select 1
+                   from symphony.relay_hosts h
+                  where p_rail_type = any (h.rails) and h.seen_at > symphony.clock() - interval '1 minute') then
+    raise exception 'payments of rail % are known as %, not as %, and a host served it within the last minute: stop its hosts first',
       p_rail_type, v_known, p_key_forms
       using errcode = '55006';
   end if;

@@ -5,7 +5,6 @@
 //! payment at its next turn. Anything else is a hint: the question that is due later is asked now. What arrives decides nothing at
 //! once, and nothing here writes a verdict.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,13 +27,11 @@ use crate::outbox::lease::{CalledPayment, Executor, Held};
 use crate::outbox::{Database, Error};
 use crate::outcome::{self, Class, Decision};
 use crate::payment::{Instruction, KeyForm, Origin, RailKey};
-use crate::rail::{Attempt, Heard, Loaded, Rail, Rails, Sandbox};
+use crate::rail::{Attempt, Heard, Loaded, Rails, Sandbox};
 
 /// Longer ones are not read.
 const BODY_BYTES_MAX: usize = 64 * 1024;
 const BODY_WITHIN: Duration = Duration::from_secs(10);
-/// So many hexadecimal digits of a key find its payment, or very few others.
-const PREFIX_DIGITS: usize = 12;
 
 /// What becomes of a callback, for those who count them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +40,7 @@ pub enum Hint {
     Kept,
     /// It was signed and final, and the adapter does not bear it out or failed at it: the rail is to say it again.
     Braked,
-    /// It was signed and names a payment that is not open here. A person has to look.
+    /// It was signed and names a payment that is not known here. A person has to look.
     Unmatched,
     /// The payment is asked about now.
     Taken,
@@ -73,7 +70,7 @@ impl Hint {
 }
 
 struct Desk {
-    rails: BTreeMap<String, Arc<Rail>>,
+    rails: Arc<Rails>,
     sandbox: Arc<Sandbox>,
     executor: Executor,
     metrics: Arc<Metrics>,
@@ -96,10 +93,9 @@ pub async fn serve(
     listener: TcpListener,
     database: &Database,
     sandbox: Arc<Sandbox>,
-    rails: &Rails,
+    rails: Arc<Rails>,
     metrics: Arc<Metrics>,
 ) -> Infallible {
-    let rails = rails.all().into_iter().map(|rail| (rail.name.clone(), rail)).collect();
     let executor = Executor::new(database, "callbacks".to_owned(), 2);
     let desk = Arc::new(Desk { rails, sandbox, executor, metrics });
     listen::answer(listener, move |request| {
@@ -183,7 +179,7 @@ impl Desk {
                 None => {
                     tracing::error!(
                         rail = name,
-                        "{name}: a signed callback names a payment that is not open here, and is not kept"
+                        "{name}: a signed callback names a payment that is not known here, and is not kept"
                     );
                     return Ok(Hint::Unmatched);
                 }
@@ -209,9 +205,9 @@ impl Desk {
     /// The payment that a body names by its key.
     async fn named(&self, rail: &str, callback: &Callback, body: &[u8]) -> Result<Option<Uuid>, Error> {
         let Some((said, form)) = callback.named(body) else { return Ok(None) };
-        let digits: String = said.chars().filter(|char| *char != '-').take(PREFIX_DIGITS).collect();
+        let digits: String = said.chars().filter(|char| *char != '-').take(RailKey::PREFIX_DIGITS).collect();
         let prefix = digits.to_ascii_lowercase();
-        if prefix.len() != PREFIX_DIGITS || !prefix.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        if prefix.len() != RailKey::PREFIX_DIGITS || !prefix.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Ok(None);
         }
         let found = self.executor.payments_of_key(rail, &prefix).await?;

@@ -185,6 +185,13 @@ impl Process {
             false => format!("{config}\n[relayer]\n{}", drains_patiently()),
         };
         fs::write(folder.path().join("config/development.toml"), config).expect("written");
+        // Of a mock the database need not know anything.
+        if !rail.contains("kind = \"mock\"") {
+            let mut migrate = railhost();
+            let told =
+                migrate.current_dir(folder.path()).env("DATABASE_URL", db.url()).arg("migrate").output();
+            assert!(told.expect("railhost runs").status.success(), "the database is told of the rail");
+        }
         let heard = environment.iter().any(|(name, _)| *name == "RAILHOST_LOG");
         let child = railhost()
             .current_dir(folder.path())
@@ -231,6 +238,13 @@ impl Process {
     pub fn end(mut self, signal: Signal) -> Option<i32> {
         self.send(signal);
         self.child.wait().expect("reaped").code()
+    }
+
+    /// A rail's file, while it runs.
+    pub fn put_rail(&self, name: &str, text: &str) {
+        let rails = self.folder.path().join("config/rails");
+        fs::write(rails.join(format!("{name}.new")), text).expect("written");
+        fs::rename(rails.join(format!("{name}.new")), rails.join(format!("{name}.toml"))).expect("there");
     }
 
     /// What it said so far.
@@ -305,8 +319,13 @@ pub async fn enqueue_of(db: &Db, participant: &str, payloads: &[Value]) {
 
 /// Tells the database of the rail `mock`, with its rate for all hosts together.
 pub async fn configure(db: &Db, rate: Option<(i32, i32)>) {
+    configure_rail(db, "mock", rate).await;
+}
+
+/// The same for a mock of another name.
+pub async fn configure_rail(db: &Db, rail: &str, rate: Option<(i32, i32)>) {
     let facts = RailFacts {
-        rail_type: "mock".to_owned(),
+        rail_type: rail.to_owned(),
         deduplicates: true,
         hand_over_marks: false,
         sla_seconds: None,

@@ -188,10 +188,10 @@ impl Play {
         let sandbox = Arc::new(sandbox.expect("a sandbox"));
         let (events, _) = mpsc::unbounded_channel();
         let rails = Rails::load(&sandbox, self._folder.path(), Rules::default(), events).await;
-        let rails = rails.expect("they load");
+        let rails = Arc::new(rails.expect("they load"));
         let (database, metrics) = (self.db.database(), Arc::new(Metrics::new().expect("metrics")));
         self.callbacks = Some(tokio::spawn(async move {
-            callbacks::serve(listener, &database, sandbox, &rails, metrics).await
+            callbacks::serve(listener, &database, sandbox, rails, metrics).await
         }));
         self
     }

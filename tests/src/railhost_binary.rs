@@ -22,7 +22,7 @@ pub fn railhost_path() -> &'static Path {
         if let Some(built) = env::var_os(BINARY_BUILT) {
             return built.into();
         }
-        let built = Command::new(env!("CARGO"))
+        let built = Command::new("cargo")
             // All binaries of the workspace, as the tests were built: for less, cargo picks other settings for what build
             // scripts share with us, and everything is compiled once more.
             .args(["build", "--quiet", "--locked", "--workspace", "--bins"])

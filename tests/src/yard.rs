@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use uuid::Uuid;
 
+use crate::canary::Canaries;
 use crate::rail::{Asked, Rail, Reply};
 use crate::{PATIENCE, railhost_path};
 
@@ -222,8 +223,21 @@ impl Yard {
         }
     }
 
+    /// One payment, whatever the guest does with it. No secret of the rail shows in anything that is known of it afterwards.
     pub async fn disburse(&self, loaded: &Loaded) -> Attempt {
-        loaded.call(&self.sandbox, Task::Disburse, instruction(), None).await
+        let attempt = loaded.call(&self.sandbox, Task::Disburse, instruction(), None).await;
+        let mut canaries = Canaries::default();
+        for (name, secret) in [("api_key", API_KEY), ("user", USER), ("password", PASSWORD)] {
+            canaries.add(name, secret);
+        }
+        let shown = |(at, bytes): (usize, &[u8])| (format!("exchange {at}"), bytes.to_vec());
+        let requests = attempt.recorded.iter().map(|recorded| recorded.request.as_slice());
+        let replies =
+            attempt.recorded.iter().filter_map(|recorded| Some(recorded.reply.as_ref()?.body.as_slice()));
+        let mut places: Vec<_> = requests.chain(replies).enumerate().map(shown).collect();
+        places.push(("the attempt".to_owned(), format!("{attempt:?} {}", attempt.heard).into_bytes()));
+        assert_eq!(canaries.found(&places), Vec::<String>::new());
+        attempt
     }
 
     /// Loads a guest and lets it disburse once.

@@ -206,7 +206,7 @@ async fn refused_outcomes(left_out: Option<Guard>) -> Audit {
     scenario.start();
     scenario.owe(20).await;
     scenario.world.until("payment_outbox_pending where handed_over_at is not null", |rows| rows == 20).await;
-    let complete = "execute on function symphony.complete_outbox_batch(text, uuid[], uuid[], text[], text[], text[], text[], text[], int[], double precision[], text[], boolean[], bytea[], bytea[], bytea[], bytea[], text[], jsonb[])";
+    let complete = "execute on function symphony.complete_outbox_batch(text, uuid[], uuid[], text[], text[], text[], text[], text[], int[], double precision[], text[], boolean[], bytea[], bytea[], bytea[], bytea[], text[], jsonb[], text[])";
     let mut owner = scenario.world.db.connect(Role::Superuser).await;
     run(&mut owner, &format!("revoke {complete} from symphony_executor")).await;
     scenario.faults += 1;

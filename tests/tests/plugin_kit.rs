@@ -53,7 +53,11 @@ async fn report(name: &str) -> Report {
         Definition::parse("test", &yard.path(""), &yard.file(&guest(name), "")).expect("a sound file");
     let cases = Case::load_all(&yard.path("exchanges")).expect("sound cases");
     let sandbox = sandbox(&yard.path("compiled"));
-    conformance::run(sandbox, &yard.path("guest.wasm"), Some(definition), cases).await.expect("it loads")
+    let report = conformance::run(sandbox, &yard.path("guest.wasm"), Some(definition), cases).await;
+    let report = report.expect("it loads");
+    // Secrets and tokens are made up, and begin so.
+    assert!(!serde_json::to_string(&report).expect("JSON").contains("canary-"), "{report}");
+    report
 }
 
 fn failed(report: &Report) -> Vec<&str> {
@@ -85,6 +89,22 @@ async fn a_broken_rule_is_named() {
         let report = report(name).await;
         assert!(failed(&report).contains(&rule), "{name} breaks {rule}:\n{report}");
     }
+}
+
+#[tokio::test]
+async fn every_exchange_that_comes_to_something_else_is_named_in_plain_words() {
+    let report = report("reads_opposite").await;
+    let shown = report.to_string();
+    assert!(shown.contains("5 of 7 do not come to what they expect"), "{shown}");
+    for line in [
+        "paid: found unknown with code paid (the host reads paid and the adapter the opposite), wanted success",
+        "refused: found unknown with code refused",
+        "asked_paid: found unknown with code paid",
+        "asked_refused: found unknown with code refused",
+    ] {
+        assert!(shown.contains(line), "{line}:\n{shown}");
+    }
+    assert!(!shown.contains("Some("), "{shown}");
 }
 
 /// A path with a slip of the pen reads nothing, a class without an exchange was never tried: neither is called good.
@@ -409,7 +429,7 @@ async fn a_pair_that_judges_a_recorded_exchange_otherwise_is_not_loaded() {
     let refused = yard.load_rails(rules).await.expect_err("a refusal would be waited for").to_string();
     assert!(
         refused
-            .contains("judges a recorded exchange otherwise than was approved: asked_refused: found Pending"),
+            .contains("judges a recorded exchange otherwise than was approved: asked_refused: found pending"),
         "{refused}"
     );
     yard.put_rail("honest", &guest("reads_opposite"), |text| format!("{place}{text}"));

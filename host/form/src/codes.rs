@@ -37,6 +37,17 @@ pub enum Side {
     Open,
 }
 
+impl Side {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Paid => "paid",
+            Self::NotPaid => "not paid",
+            Self::NotFound => "not found",
+            Self::Open => "open",
+        }
+    }
+}
+
 impl Meaning {
     /// Its name in the rail's file.
     pub fn as_str(self) -> &'static str {

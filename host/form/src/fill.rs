@@ -159,12 +159,11 @@ impl Form {
             unsigned: None,
             envelope: OnceCell::new(),
         };
-        let hides = |texts: Vec<(String, &Text)>| texts.iter().any(|(_, text)| text.hides());
-        let body = match hides(template.body.texts()) {
+        let body = match template.hides_body() {
             true => Cow::Owned(filling.body(&template.body)?),
             false => Cow::Borrowed(request.body.as_slice()),
         };
-        let path = match hides(template.address_texts()) {
+        let path = match template.hides_address() {
             true => Cow::Owned(filling.address(template)?),
             false => Cow::Borrowed(request.path.as_str()),
         };

@@ -9,8 +9,8 @@ use crate::fill::Refusal;
 use crate::json::Json;
 use crate::load::{Form, payload_text};
 use crate::reply::Compared;
-use crate::request::RequestTemplate;
 use crate::slot::{AmountForm, Source};
+use crate::step::Step;
 
 /// What a JSON number holds that is read as a float.
 const NUMBER_DIGITS_MAX: usize = 15;
@@ -26,7 +26,8 @@ impl Form {
         {
             violations.push(Violation::new("narrative", problem));
         }
-        let payload = payload(payment);
+        // Read only where something of it is wanted.
+        let payload = if self.payload.is_empty() { Json::Null } else { payload(payment) };
         if payload == Json::Null && !self.payload.is_empty() {
             violations.push(Violation::new("payload", "must name each member once, whatever its case"));
             return violations;
@@ -67,9 +68,7 @@ impl Form {
             }
             _ => {}
         }
-        let slots =
-            self.steps.values().filter_map(|step| step.request.as_ref()).flat_map(RequestTemplate::texts);
-        for slot in slots.flat_map(|(_, text)| text.slots()) {
+        for slot in self.steps.values().flat_map(Step::slots) {
             if let Source::Amount { form, is_number } = slot.source
                 && let Err(problem) = self.amount_text(payment, form, is_number)
                 && violations.is_empty()
@@ -164,6 +163,9 @@ impl Form {
 
     /// The values of the payload that this form names.
     pub fn payload_values(&self, payment: &Instruction) -> Vec<(String, String)> {
+        if self.payload.is_empty() {
+            return Vec::new();
+        }
         let payload = payload(payment);
         let value = |(name, (at, _)): (&String, &(String, crate::field::Field))| {
             Some((name.clone(), payload_text(&payload, at).ok()??))

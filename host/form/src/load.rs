@@ -13,7 +13,6 @@ use crate::float::FloatFile;
 use crate::hours::Hours;
 use crate::json::Json;
 use crate::reply::ReplyRule;
-use crate::request::RequestTemplate;
 use crate::slot::{Slot, Source, Text};
 use crate::step::Step;
 use crate::template::JsonTemplate;
@@ -192,13 +191,11 @@ impl Form {
 
     /// Tokens that a step carries.
     pub fn tokens_of<'s>(&self, step: &'s Step) -> BTreeSet<&'s str> {
-        let slots = step.request.iter().flat_map(RequestTemplate::texts).flat_map(|(_, text)| text.slots());
-        slots
-            .filter_map(|slot| match &slot.source {
-                Source::Token(name) => Some(name.as_str()),
-                _ => None,
-            })
-            .collect()
+        let token = |slot: &'s Slot| match &slot.source {
+            Source::Token(name) => Some(name.as_str()),
+            _ => None,
+        };
+        step.slots().iter().filter_map(token).collect()
     }
 
     /// Keys by which a step encrypts or signs.
@@ -207,7 +204,7 @@ impl Form {
             Source::Computed(name, _) => self.computed.get(name).and_then(Computed::key),
             _ => None,
         };
-        step.slots().into_iter().filter_map(used).collect()
+        step.slots().iter().filter_map(used).collect()
     }
 
     pub(crate) fn check_values(&self) -> Result<(), String> {

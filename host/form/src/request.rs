@@ -18,6 +18,17 @@ pub struct RequestTemplate {
     pub(crate) query: Vec<(String, Text)>,
     pub(crate) headers: Vec<(String, Text)>,
     pub(crate) body: Body,
+    /// Found once: every request asks for them.
+    found: Found,
+}
+
+/// What stands in a template.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Found {
+    slots: Vec<Slot>,
+    money_slots: Vec<Slot>,
+    hides_address: bool,
+    hides_body: bool,
 }
 
 /// Whom a request goes to.
@@ -112,7 +123,46 @@ impl RequestTemplate {
         if let Some(kind) = body.content_type().filter(|_| !step.headers.contains_key("content-type")) {
             headers.push(("content-type".to_owned(), Text(vec![Piece::Const(kind.to_owned())])));
         }
-        Ok(Self { method: method.to_owned(), target, path, query: pairs, headers, body })
+        let found = Found::default();
+        let mut template =
+            Self { method: method.to_owned(), target, path, query: pairs, headers, body, found };
+        template.found = template.find();
+        Ok(template)
+    }
+
+    fn find(&self) -> Found {
+        let slots = |texts: &[(String, &Text)]| {
+            texts.iter().flat_map(|(_, text)| text.slots()).cloned().collect::<Vec<_>>()
+        };
+        let hides = |texts: &[(String, &Text)]| texts.iter().any(|(_, text)| text.hides());
+        let (address, body) = (self.address_texts(), self.body.texts());
+        Found {
+            slots: slots(&self.texts()),
+            money_slots: slots(if self.body == Body::None { &address } else { &body }),
+            hides_address: hides(&address),
+            hides_body: hides(&body),
+        }
+    }
+
+    /// Every slot of it.
+    pub(crate) fn slots(&self) -> &[Slot] {
+        &self.found.slots
+    }
+
+    /// Those that say what is paid to whom: of the body, or of the address where there is none. A header is read by nobody who
+    /// has both.
+    pub(crate) fn money_slots(&self) -> &[Slot] {
+        &self.found.money_slots
+    }
+
+    /// Something in its address must not be seen by anybody but the rail.
+    pub(crate) fn hides_address(&self) -> bool {
+        self.found.hides_address
+    }
+
+    /// The same of its body.
+    pub(crate) fn hides_body(&self) -> bool {
+        self.found.hides_body
     }
 
     pub(crate) fn address_texts(&self) -> Vec<(String, &Text)> {
@@ -159,12 +209,11 @@ impl RequestTemplate {
 
     /// The forms in which the key stands in it.
     pub fn key_forms(&self) -> Vec<KeyForm> {
-        let texts = self.texts();
-        let forms = texts.iter().flat_map(|(_, text)| text.slots()).filter_map(|slot| match slot.source {
+        let form = |slot: &Slot| match slot.source {
             Source::Key(form) => Some(form),
             _ => None,
-        });
-        forms.collect()
+        };
+        self.slots().iter().filter_map(form).collect()
     }
 }
 

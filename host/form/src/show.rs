@@ -278,10 +278,7 @@ impl RequestTemplate {
 
     /// Whether the adapter has a say in it.
     pub fn has_variables(&self) -> bool {
-        self.texts()
-            .iter()
-            .flat_map(|(_, text)| text.slots())
-            .any(|slot| matches!(slot.source, Source::Adapter(_)))
+        self.slots().iter().any(|slot| matches!(slot.source, Source::Adapter(_)))
     }
 }
 

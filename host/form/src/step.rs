@@ -7,7 +7,6 @@ use crate::load::Form;
 use crate::reply::ReplyRule;
 use crate::request::RequestTemplate;
 use crate::slot::{Slot, Source};
-use crate::template::Body;
 
 /// One request of the form.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,15 +116,14 @@ impl Form {
 
 impl Step {
     /// Every slot of its request.
-    pub(crate) fn slots(&self) -> Vec<&Slot> {
-        let texts = self.request.iter().flat_map(RequestTemplate::texts);
-        texts.flat_map(|(_, text)| text.slots()).collect()
+    pub(crate) fn slots(&self) -> &[Slot] {
+        self.request.as_ref().map_or(&[], RequestTemplate::slots)
     }
 
     /// The names of the captured values that it carries.
     pub fn carries(&self) -> BTreeSet<&str> {
         self.slots()
-            .into_iter()
+            .iter()
             .filter_map(|slot| match &slot.source {
                 Source::Captured(name) => Some(name.as_str()),
                 _ => None,
@@ -151,15 +149,9 @@ impl Step {
         rules.fold(first, |all, one| all.intersection(&one).copied().collect())
     }
 
-    /// Those that say what is paid to whom: of the body, or of the address where there is none. A header is read by nobody who
-    /// has both.
-    pub(crate) fn money_slots(&self) -> Vec<&Slot> {
-        let Some(request) = &self.request else { return Vec::new() };
-        let texts = match request.body {
-            Body::None => request.address_texts(),
-            _ => request.body.texts(),
-        };
-        texts.into_iter().flat_map(|(_, text)| text.slots()).collect()
+    /// Those that say what is paid to whom.
+    pub(crate) fn money_slots(&self) -> &[Slot] {
+        self.request.as_ref().map_or(&[], RequestTemplate::money_slots)
     }
 
     pub(crate) fn writes_part(&self, part: &str) -> bool {

@@ -6,7 +6,7 @@ use payment::{Instruction, KeyForm, Violation};
 
 use crate::codes::Operation;
 use crate::file::{FormFile, StepClass, WayFile};
-use crate::json::Json;
+use crate::fit::payload;
 use crate::load::{Form, payload_text};
 use crate::reply::ReplyRule;
 use crate::request::RequestTemplate;
@@ -295,13 +295,12 @@ impl Form {
 
     /// The requests that a payment is paid by, in order.
     pub fn way(&self, payment: &Instruction) -> Result<Vec<&Step>, Violation> {
-        let payload = Json::read(payment.payload.as_bytes()).unwrap_or(Json::Null);
         let given = |name: &str| match name.split_once('.') {
             Some(("destination", part)) => self.part(&payment.destination, part).is_some(),
             Some(("payload", name)) => self
                 .payload
                 .get(name)
-                .is_some_and(|(at, _)| matches!(payload_text(&payload, at), Ok(Some(_)))),
+                .is_some_and(|(at, _)| matches!(payload_text(&payload(payment), at), Ok(Some(_)))),
             _ => false,
         };
         let currency = payment.money.currency();
@@ -315,10 +314,11 @@ impl Form {
         let steps: Vec<&Step> = way.steps.iter().filter_map(|name| self.steps.get(name)).collect();
         // What a payment says of its payee is written, or the payment is not sent.
         let written = |part: &String| {
-            let of = format!("destination.{part}");
-            self.is_mock
-                || steps.last().is_some_and(|money| money.writes_part(part))
-                || steps.iter().any(|step| step.repeats().contains(of.as_str()))
+            let repeated = || {
+                let of = format!("destination.{part}");
+                steps.iter().any(|step| step.repeats().contains(of.as_str()))
+            };
+            self.is_mock || steps.last().is_some_and(|money| money.writes_part(part)) || repeated()
         };
         let unwritten =
             self.parts.keys().find(|part| self.part(&payment.destination, part).is_some() && !written(part));

@@ -71,6 +71,14 @@ impl RailKey {
         Self(Sha256::digest(text.as_bytes()).into())
     }
 
+    /// Its first hexadecimal digits: they are the same in all forms that have such digits, and find the payment or very few others.
+    pub fn prefix(&self) -> String {
+        hex::encode(&self.0[..Self::PREFIX_DIGITS / 2])
+    }
+
+    /// Of [`Self::prefix`].
+    pub const PREFIX_DIGITS: usize = 12;
+
     pub fn form(&self, form: KeyForm) -> String {
         match form {
             KeyForm::Hex => hex::encode(self.0),

@@ -12,6 +12,7 @@ mod callback;
 mod control;
 mod fault;
 mod ledger;
+mod line;
 mod mtn;
 mod parse;
 mod rail;

@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::net::TcpStream as Socket;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,14 +15,15 @@ use hyper::body::{Frame, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use rustix::net::sockopt::set_socket_linger;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use crate::fault::{Fault, Kind};
 use crate::ledger::{Ledger, Question};
+use crate::line::Line;
 use crate::rail::{Ask, Asked, Order, Rail, Reply};
 use crate::script::{Plan, Says, Script};
 use crate::tokens::Tokens;
@@ -203,21 +203,27 @@ impl World {
 
 pub(crate) async fn serve(listener: TcpListener, world: Arc<World>, tls: Option<Arc<ServerConfig>>) {
     let tls = tls.map(TlsAcceptor::from);
+    // They end with the server.
+    let mut talks = JoinSet::new();
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            Some(_) = talks.join_next() => continue,
+        };
+        let Ok((stream, _)) = accepted else {
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
         let (world, tls) = (world.clone(), tls.clone());
-        tokio::spawn(async move {
+        talks.spawn(async move {
             // A reply is one write; waiting for more would only make it late.
             stream.set_nodelay(true).ok();
-            let Ok((stream, socket)) = second_hand(stream) else { return };
+            let line = Line::new(stream);
             match tls {
-                None => converse(stream, socket, world).await,
+                None => converse(line.clone(), line, world).await,
                 Some(tls) => {
-                    if let Ok(stream) = tls.accept(stream).await {
-                        converse(stream, socket, world).await;
+                    if let Ok(stream) = tls.accept(line.clone()).await {
+                        converse(stream, line, world).await;
                     }
                 }
             }
@@ -225,16 +231,8 @@ pub(crate) async fn serve(listener: TcpListener, world: Arc<World>, tls: Option<
     }
 }
 
-/// The same connection once more, for the one thing that its owner will not do: ending it with a reset.
-fn second_hand(stream: TcpStream) -> std::io::Result<(TcpStream, Socket)> {
-    let stream = stream.into_std()?;
-    let socket = stream.try_clone()?;
-    Ok((TcpStream::from_std(stream)?, socket))
-}
-
-async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, socket: Socket, world: Arc<World>) {
-    let socket = Mutex::new(Some(socket));
-    let service = service_fn(|request| exchange(request, &world, &socket));
+async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, line: Line, world: Arc<World>) {
+    let service = service_fn(|request| exchange(request, &world, &line));
     // A connection that is cut on purpose ends with an error.
     http1::Builder::new().serve_connection(TokioIo::new(stream), service).await.ok();
 }
@@ -256,7 +254,7 @@ type Body = BoxBody<Bytes, Cut>;
 async fn exchange(
     request: Request<Incoming>,
     world: &Arc<World>,
-    socket: &Mutex<Option<Socket>>,
+    line: &Line,
 ) -> Result<Response<Body>, Cut> {
     let (head, body) = request.into_parts();
     let body = Limited::new(body, BODY_BYTES_MAX).collect().await.map_err(|_| Cut)?.to_bytes();
@@ -280,9 +278,7 @@ async fn exchange(
         Manner::Truncated => Ok(truncated(&reply)),
         Manner::Close => Err(Cut),
         Manner::Reset => {
-            if let Some(socket) = socket.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                set_socket_linger(&socket, Some(Duration::ZERO)).ok();
-            }
+            line.will_reset();
             Err(Cut)
         }
         Manner::Hang => std::future::pending().await,

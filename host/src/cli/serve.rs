@@ -97,7 +97,7 @@ impl Serve {
             }
         }
         let names: Vec<_> = rails.all().iter().map(|rail| rail.name.clone()).collect();
-        let hints = take_hints(callbacks, database, sandbox.clone(), &rails, metrics.clone());
+        let hints = take_hints(callbacks, database, sandbox.clone(), rails.clone(), metrics.clone());
         let host =
             relayer::run(database, sandbox.clone(), rails.clone(), metrics.clone(), options.clone(), stopped);
         say(&format!(
@@ -176,7 +176,7 @@ async fn take_hints(
     listener: Option<TcpListener>,
     database: &Database,
     sandbox: Arc<Sandbox>,
-    rails: &Rails,
+    rails: Arc<Rails>,
     metrics: Arc<Metrics>,
 ) -> Infallible {
     match listener {

@@ -178,6 +178,24 @@ pub enum ExpectedClass {
     Invalid,
 }
 
+impl std::fmt::Display for ExpectedClass {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Success => "success",
+            Self::Pending => "pending",
+            Self::Unknown => "unknown",
+            Self::NotFound => "not-found",
+            Self::Retryable => "retryable",
+            Self::Hold => "hold",
+            Self::Stop => "stop",
+            Self::Terminal => "terminal",
+            Self::TerminalReview => "terminal-review",
+            Self::Valid => "valid",
+            Self::Invalid => "invalid",
+        })
+    }
+}
+
 impl ExpectedClass {
     pub(super) fn of(decision: &Decision) -> Self {
         match decision.class {

@@ -26,7 +26,8 @@ const IN_TIME: &str = "within-its-limits";
 /// All that was seen of the recorded exchanges.
 #[derive(Default)]
 struct Watch {
-    wrong: Option<(String, Vec<String>)>,
+    /// What each comes to that does not come to what it expects, with what was sent.
+    wrong: Vec<(String, Vec<String>)>,
     vetoed: Option<String>,
     undeclared: Option<String>,
     differing: Option<String>,
@@ -43,12 +44,14 @@ pub(super) async fn all(bench: &Bench, report: &mut Report) {
     for case in &bench.cases {
         watch.look_at(bench, case).await;
     }
-    match &watch.wrong {
-        Some((why, exchange)) => report.failed(RECORDED, why, exchange.clone()),
-        None if bench.cases.is_empty() => {
-            report.not_tested([RECORDED], "no exchanges were given (--exchanges)")
+    match watch.wrong.len() {
+        0 if bench.cases.is_empty() => report.not_tested([RECORDED], "no exchanges were given (--exchanges)"),
+        0 => report.passed(RECORDED, "each recorded exchange comes to what it expects"),
+        wrong => {
+            let why = format!("{wrong} of {} do not come to what they expect", bench.cases.len());
+            let lines = watch.wrong.iter().flat_map(|(why, sent)| std::iter::once(why).chain(sent));
+            report.failed(RECORDED, why, lines.cloned().collect());
         }
-        None => report.passed(RECORDED, "each recorded exchange comes to what it expects"),
     }
     every_class(bench, report, &watch);
     every_fact(bench, report, &watch);
@@ -109,17 +112,12 @@ impl Watch {
             }
             self.verdicts += usize::from(reading.side() != form::Side::Open);
             if reading.veto.is_some() {
-                let why = format!(
-                    "{}: the host reads {:?} in {:?}, and the adapter something else",
-                    case.name,
-                    reading.side(),
-                    reading.facts
-                );
+                let why = format!("{}: {}", case.name, attempt.heard);
                 self.vetoed.get_or_insert(why);
             }
         }
         if let Some(why) = differs(case, &attempt) {
-            self.wrong.get_or_insert((format!("{}: {why}", case.name), exchange));
+            self.wrong.push((format!("{}: {why}", case.name), exchange));
         }
     }
 }
@@ -135,9 +133,9 @@ pub(super) fn differs(case: &Case, attempt: &Attempt) -> Option<String> {
         let found = match &attempt.heard {
             Heard::Valid => ExpectedClass::Valid,
             Heard::Invalid(_) => ExpectedClass::Invalid,
-            other => return Some(format!("found {other:?}, wanted {class:?}")),
+            other => return Some(format!("found that {other}, wanted {class}")),
         };
-        return (found != *class).then(|| format!("found {found:?}, wanted {class:?}"));
+        return (found != *class).then(|| format!("found {found}, wanted {class}"));
     }
     let decision = case.operation.judge(attempt);
     let found = ExpectedClass::of(&decision);
@@ -147,16 +145,23 @@ pub(super) fn differs(case: &Case, attempt: &Attempt) -> Option<String> {
     };
     if found != *class {
         let code = decision.rail_code.as_deref().unwrap_or("none");
-        return Some(format!("found {found:?} with code {code} ({said}), wanted {class:?}"));
+        return Some(format!("found {found} with code {code} ({said}), wanted {class}"));
     }
     if code.is_some() && *code != decision.rail_code {
-        return Some(format!("found code {:?}, wanted {code:?}", decision.rail_code));
+        return Some(format!("found code {}, wanted {}", or_none(&decision.rail_code), or_none(code)));
     }
     if reference.is_some() && *reference != decision.rail_reference {
-        return Some(format!("found reference {:?}, wanted {reference:?}", decision.rail_reference));
+        let found = or_none(&decision.rail_reference);
+        return Some(format!("found reference {found}, wanted {}", or_none(reference)));
     }
     let echoed = decision.error_code == Some(outcome::ErrorCode::EchoDiffers);
-    (*differs != echoed).then(|| format!("what the rail repeats differs: found {echoed}, wanted {differs}"))
+    let shown = |differs: bool| if differs { "another amount or payee" } else { "what was instructed" };
+    (*differs != echoed)
+        .then(|| format!("found that the rail repeats {}, wanted {}", shown(echoed), shown(*differs)))
+}
+
+fn or_none(text: &Option<String>) -> &str {
+    text.as_deref().unwrap_or("none")
 }
 
 /// Every class that the table knows of an operation has an exchange that comes to it.

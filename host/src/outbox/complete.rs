@@ -61,6 +61,8 @@ pub struct Outcome {
     pub retry_delay_seconds: Option<f64>,
     /// What was read for later requests of the payment.
     pub captured: Option<Value>,
+    /// Of its key, on a rail that names a payment by that when it calls back.
+    pub key_prefix: Option<String>,
     pub proof: Proof,
 }
 
@@ -92,6 +94,7 @@ impl Outcome {
             latency_ms: None,
             retry_delay_seconds: None,
             captured: None,
+            key_prefix: None,
             proof: Proof::default(),
         }
     }
@@ -171,7 +174,7 @@ impl Executor {
         let rows = sqlx::query_as(
             "select outbox_id, attempt_no, state, repeated, refusal, refusal_detail
                from symphony.complete_outbox_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
-                    $15, $16, $17, $18)
+                    $15, $16, $17, $18, $19)
               order by ordinal",
         )
         .bind(&self.worker_id)
@@ -192,6 +195,7 @@ impl Executor {
         .bind(digests(completions, |proof| &proof.reply_digest))
         .bind(column(completions, |outcome| clean(&outcome.proof.witness, WITNESS_CHARS_MAX)))
         .bind(column(completions, |outcome| outcome.proof.facts.as_ref()))
+        .bind(column(completions, |outcome| outcome.key_prefix.as_deref()))
         .fetch_all(&self.pool)
         .await?;
         Ok(rows)

@@ -40,7 +40,7 @@ pub struct Lease {
     pub rate_left: Option<i32>,
     /// This claim ended the lease of a host that lost it.
     pub taken_over: bool,
-    /// How often it met a rail that could not pay; none of these was an attempt.
+    /// How often it was sent to a rail that could not pay; none of these was an attempt.
     pub holds: i32,
 }
 
@@ -296,7 +296,7 @@ impl Executor {
         Ok(known.bind(token).fetch_one(&self.pool).await?)
     }
 
-    /// Payments that wait for an answer and whose key begins with these hexadecimal digits.
+    /// Payments whose key begins with these hexadecimal digits: those that wait for an answer, and those of rails that call back by it.
     pub async fn payments_of_key(&self, rail_type: &str, prefix: &str) -> Result<Vec<Uuid>, Error> {
         let found = sqlx::query_scalar("select symphony.payments_of_key($1, $2)")
             .bind(rail_type)

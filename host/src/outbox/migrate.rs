@@ -42,15 +42,16 @@ pub async fn run(database: &Database) -> Result<Migrated, Error> {
 }
 
 /// Tells the database what the rails' files say, with the rights of whoever migrates: the operator's login may not exist yet.
-/// Writes nothing where nothing changed.
+/// Writes nothing where nothing changed. One that is refused keeps no other from being told.
 pub async fn tell_of_rails(database: &Database, rails: &[RailFacts], reason: &Reason) -> Result<(), Error> {
     let mut connection = database.connect(Role::Owner).await?;
     sqlx::query("set role symphony_control").execute(&mut connection).await?;
+    let mut told = Ok(());
     for rail in rails {
-        rail.configure(&mut connection, reason).await?;
+        told = told.and(rail.configure(&mut connection, reason).await);
     }
     connection.close().await?;
-    Ok(())
+    told
 }
 
 /// How the schema differs from the one that this build expects.

@@ -21,22 +21,25 @@ pub struct RailFacts {
     pub sla_seconds: Option<i32>,
     /// Requests per second and burst, for all hosts together.
     pub rate: Option<(i32, i32)>,
-    /// Under which forms of its key it knows a payment.
+    /// In whose books, and under which forms of its key, a payment is known.
     pub key_forms: Option<String>,
 }
 
 impl RailFacts {
-    /// Whether the database takes the rail for what its file says. What it was not told it does not contradict.
+    /// Whether the database takes the rail for what its file says. A mock stands in for a rail, and no payment is known there.
     pub(super) fn agrees(&self, known: &Self) -> bool {
-        let of_one_mind =
-            self.key_forms.is_none() || known.key_forms.is_none() || self.key_forms == known.key_forms;
+        let of_one_mind = self.key_forms.is_none() || self.key_forms == known.key_forms;
         let others = |facts: &Self| Self { key_forms: None, ..facts.clone() };
         of_one_mind && others(self) == others(known)
     }
 
     /// As the database takes a rail to be that it was told nothing of.
     pub(super) fn is_unremarkable(&self) -> bool {
-        self.deduplicates && !self.hand_over_marks && self.sla_seconds.is_none() && self.rate.is_none()
+        self.deduplicates
+            && !self.hand_over_marks
+            && self.sla_seconds.is_none()
+            && self.rate.is_none()
+            && self.key_forms.is_none()
     }
 }
 

@@ -70,6 +70,14 @@ impl Found {
             self.faults.push(fault);
         }
     }
+
+    fn verdict(self) -> Result<(), Error> {
+        match self.faults.is_empty() {
+            true => Ok(()),
+            false if self.unreachable => Err(Error::Unreachable(self.faults.join("; "))),
+            false => Err(Error::Schema(self.faults.join("; "))),
+        }
+    }
 }
 
 /// Whether a host may serve these rails from this database; the error says what is missing and what to do.
@@ -78,11 +86,12 @@ pub async fn verify(database: &Database, rails: &[RailFacts]) -> Result<(), Erro
     for remark in &found.remarks {
         tracing::warn!("{remark}");
     }
-    match found.faults.is_empty() {
-        true => Ok(()),
-        false if found.unreachable => Err(Error::Unreachable(found.faults.join("; "))),
-        false => Err(Error::Schema(found.faults.join("; "))),
-    }
+    found.verdict()
+}
+
+/// The same for a rail that comes while the host runs. Remarks were made when it started.
+pub async fn verify_rail(database: &Database, rail: RailFacts) -> Result<(), Error> {
+    look_along(database, database.ways_of_a_host(), &[rail]).await.verdict()
 }
 
 /// All faults at once, whoever would meet them. Changes nothing.
@@ -305,7 +314,7 @@ fn unknown(rails: &[RailFacts], known: &[RailFacts]) -> Vec<String> {
     };
     let told = |rail: &RailFacts| {
         format!(
-            "the database does not know rail {} as its file describes it (rate, marks, SLA, form of the key); run railhost migrate",
+            "the database does not know rail {} as its file describes it (rate, marks, SLA, provider, form of the key); run railhost migrate",
             rail.rail_type
         )
     };

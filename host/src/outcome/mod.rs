@@ -205,7 +205,7 @@ fn vetoed(reading: &Reading, error_code: ErrorCode) -> Option<Decision> {
         Veto::Opposite => "the opposite",
         Veto::Doubt => "no such thing",
     };
-    let why = format!("the host reads {:?} and the adapter {theirs}", reading.side());
+    let why = format!("the host reads {} and the adapter {theirs}", reading.side().as_str());
     // What is ours to mend stays so: a brake must not keep the rail going.
     let (holds, stops) = (reading.meaning == Some(Meaning::Hold), reading.meaning == Some(Meaning::Stop));
     let decision = Decision::new(Class::Unknown, error_code).saying(why).with(reading);

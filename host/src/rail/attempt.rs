@@ -1,12 +1,13 @@
 //! What is asked of a call, and all that the host knows of it afterwards.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
-use form::Reading;
+use form::{Meaning, Reading};
 use futures_util::future::BoxFuture;
 
-use crate::payment::Violation;
+use crate::payment::{Violation, plain};
 
 use super::artifact::Digest;
 use super::egress::Witness;
@@ -20,6 +21,16 @@ pub enum Task {
     Query,
     /// Validate alone.
     Validate,
+}
+
+impl Task {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Disburse => "disburse",
+            Self::Query => "query-status",
+            Self::Validate => "validate",
+        }
+    }
 }
 
 /// How a call ended.
@@ -41,6 +52,54 @@ pub enum Heard {
     Unanswered(String),
     /// The adapter failed. What left is the witness's to say.
     Failed(CallError),
+}
+
+/// In a line, for people.
+impl fmt::Display for Heard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reading(reading) => write_reading(reading, f),
+            Self::Unprepared { reading, why, .. } => {
+                write_reading(reading, f)?;
+                write!(f, "; the payment was not sent: {why}")
+            }
+            Self::Valid => f.write_str("nothing is wrong with the payment"),
+            Self::Invalid(violations) => {
+                let named = |violation: &Violation| format!("{} {}", violation.field, violation.problem);
+                write!(
+                    f,
+                    "the payment does not fit: {}",
+                    violations.iter().map(named).collect::<Vec<_>>().join(", ")
+                )
+            }
+            Self::Refused(why) => write!(f, "the adapter does not want it sent: {why}"),
+            Self::Unready(why) => write!(f, "the host could not write the request: {why}"),
+            Self::Unanswered(why) => write!(f, "no whole reply came: {why}"),
+            Self::Failed(error @ (CallError::Deadline(_) | CallError::Busy(_) | CallError::Revoked(_))) => {
+                error.fmt(f)
+            }
+            Self::Failed(error) => write!(f, "the adapter failed: it {error}"),
+        }
+    }
+}
+
+fn write_reading(reading: &Reading, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let facts: Vec<String> =
+        reading.facts.iter().map(|fact| format!("{} {}", fact.field, plain(&fact.value))).collect();
+    let class = reading.meaning.map_or("nothing that the table knows", Meaning::as_str);
+    write!(f, "the host reads {class} ({})", facts.join(", "))?;
+    if let Some(veto) = reading.veto {
+        let theirs: Vec<String> =
+            reading.theirs.iter().map(|(name, value)| format!("{name} {}", plain(value))).collect();
+        write!(f, "; the adapter brakes ({}) and reads ({})", veto.as_str(), theirs.join(", "))?;
+    }
+    if !reading.differs.is_empty() {
+        write!(f, "; the rail names another {}", reading.differs.join(", "))?;
+    }
+    match &reading.why {
+        Some(why) => write!(f, "; {why}"),
+        None => Ok(()),
+    }
 }
 
 /// A call and all that the host knows of it.

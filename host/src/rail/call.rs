@@ -58,6 +58,8 @@ pub(super) struct Call<'c> {
     fresh: BTreeMap<String, String>,
     pub request_digest: Option<Digest>,
     pub reply_digest: Option<Digest>,
+    /// The last one. It is the host's alone then.
+    pub reply_holds_secret: bool,
     pub recorded: Vec<Recorded>,
     /// Over the tokens that its requests carried, of which there may be newer ones by now.
     pub veils: Vec<Arc<Veil>>,
@@ -166,6 +168,7 @@ impl<'c> Call<'c> {
             fresh: BTreeMap::new(),
             request_digest: None,
             reply_digest: None,
+            reply_holds_secret: false,
             recorded: Vec::new(),
             veils: Vec::new(),
             reading: None,
@@ -387,7 +390,7 @@ impl Call<'_> {
         reply: &Reply,
     ) -> Reading {
         let form = self.loaded.form.clone();
-        let mut holds_secret = self.holds_secret(reply);
+        let mut holds_secret = self.reply_holds_secret;
         // Also what shows only once it is read: escapes hide a secret from a look at the bytes.
         let texts = reading.facts.iter_mut().map(|fact| &mut fact.value);
         let texts = texts
@@ -418,7 +421,7 @@ impl Call<'_> {
         let reading = form.with_adapter(reading, class, operation, reply.status, facts.as_deref());
         let reading = faults::braked(reading);
         if reading.veto == Some(Veto::Opposite) {
-            let why = format!("it reads the opposite of {:?} in a reply to {step}", reading.side());
+            let why = format!("it reads the opposite of {} in a reply to {step}", reading.side().as_str());
             self.passage.deny(Denied::new(Rule::Reading, why));
         }
         reading

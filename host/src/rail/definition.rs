@@ -89,6 +89,8 @@ pub struct RailFile {
     pub network: Network,
     /// Where the rail is: what `{base}` stands for in its requests.
     pub base: Option<String>,
+    /// In whose books payments stand; `base` where it is left out. It stays when the same provider moves to another address.
+    pub provider: Option<String>,
     /// Of the rail's day and time, for `{date}` and `{time}`.
     pub utc_offset: Option<String>,
     /// What it pays in.
@@ -124,6 +126,9 @@ pub struct RailFile {
     /// What the rail tells unasked and signs.
     pub callback: Option<CallbackFile>,
 }
+
+/// It stands in messages.
+const PROVIDER_CHARS_MAX: usize = 200;
 
 fn yes() -> bool {
     true
@@ -311,6 +316,7 @@ impl Definition {
             .or_else(|| self.component_problem())
             .or_else(|| self.network_problem())
             .or_else(|| self.name_problem())
+            .or_else(|| self.provider_problem())
             .or_else(|| file.keys.iter().find_map(|(name, key)| key.problem(name)))
             .or_else(|| self.callback_problem())
             .or_else(|| self.challenge_problem())
@@ -343,6 +349,18 @@ impl Definition {
             self.form.steps().filter_map(|step| step.request.as_ref()).any(|r| r.target.scheme == "http");
         (plain && self.file.network.reach != Reach::Loopback)
             .then(|| "base is not https, expected network.reach = \"loopback\" for that".to_owned())
+    }
+
+    fn provider_problem(&self) -> Option<String> {
+        let provider = self.file.provider.as_ref()?;
+        let is_sound = !provider.trim().is_empty()
+            && provider.chars().count() <= PROVIDER_CHARS_MAX
+            && !provider.chars().any(crate::payment::is_unsafe);
+        (!is_sound).then(|| {
+            format!(
+                "provider is {provider:?}, expected 1 to {PROVIDER_CHARS_MAX} characters that can be shown"
+            )
+        })
     }
 
     fn name_problem(&self) -> Option<String> {
@@ -380,9 +398,11 @@ impl Definition {
         self.file.rate.map(|rate| rate.of_payments(self.form.requests_max()))
     }
 
-    /// Where its key stands and in which form: what the rail knows a payment by; none of a mock.
+    /// In whose books a payment stands, where its key stands there and in which form: what it is known by; none of a mock.
     pub fn key_forms(&self) -> Option<String> {
-        self.form.key_places()
+        let places = self.form.key_places()?;
+        let provider = self.file.provider.as_ref().or(self.file.base.as_ref())?;
+        Some(format!("{provider}: {places}"))
     }
 
     /// The same rail with another component, by its path and digest.

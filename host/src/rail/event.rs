@@ -13,8 +13,6 @@ pub struct LoadEvent {
     pub file: Digest,
     /// One sentence, safe to show.
     pub detail: String,
-    /// The rail was not there when the host started.
-    pub added: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

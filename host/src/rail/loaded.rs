@@ -50,7 +50,10 @@ pub struct Loaded {
     pub form: Arc<Form>,
     pub idempotent: bool,
     pub hand_over_marks: bool,
-    key_forms: Option<String>,
+    /// A payment that is open for longer is for a person.
+    pub sla_seconds: Option<i32>,
+    /// In whose books, and under which forms of its key, a payment is known.
+    pub key_forms: Option<String>,
     /// Its file names recorded exchanges that a pair has to judge as before.
     pub(super) is_examined: bool,
     /// Attempts come with their exchanges.
@@ -111,8 +114,8 @@ impl Loaded {
     }
 
     /// What the database has to know of the rail, too.
-    pub(super) fn promises(&self) -> (bool, bool, Option<Rate>, &Option<String>) {
-        (self.idempotent, self.hand_over_marks, self.rate, &self.key_forms)
+    pub(super) fn promises(&self) -> (bool, bool, Option<Rate>, Option<i32>, &Option<String>) {
+        (self.idempotent, self.hand_over_marks, self.rate, self.sla_seconds, &self.key_forms)
     }
 
     /// The same without a network: a script answers, and secrets, keys and tokens are made up.
@@ -168,6 +171,7 @@ impl Loaded {
             timeouts: file.timeouts.clone(),
             pace: file.pace.clone(),
             rate: definition.rate(),
+            sla_seconds: file.sla_seconds,
             key_forms: definition.key_forms(),
             is_examined: file.exchanges.is_some(),
             is_recorded: false,

@@ -36,6 +36,8 @@ pub struct Rail {
     rotated: Mutex<Option<Arc<Loaded>>>,
     /// Of the rail's file and everything it refers to, as loaded.
     seen: Mutex<Digest>,
+    /// The database may have been told what its file promises: that changes with `railhost migrate` only.
+    is_promised: AtomicBool,
     revoked: Arc<Revoked>,
     /// The component whose revocation was told.
     told: Mutex<Option<Digest>>,
@@ -72,6 +74,11 @@ impl Rail {
         self.revoked.contains(&self.current().digest)
     }
 
+    /// Whether what its file promises has to stay as it is. One that is not served yet may still be put right.
+    pub fn set_promised(&self, is_promised: bool) {
+        self.is_promised.store(is_promised, Ordering::Release);
+    }
+
     /// Once per component.
     fn tell_if_revoked(&self) {
         let (rail, current) = (&self.name, self.current());
@@ -89,7 +96,6 @@ impl Rail {
             component: Some(digest),
             file: current.file_digest,
             detail,
-            added: false,
         };
         // Nobody listens where no record is kept.
         self.events.send(event).ok();
@@ -232,7 +238,7 @@ impl Rails {
         }
         let component = definition.as_ref().ok().and_then(digest_wanted);
         let done = match definition {
-            Ok(definition) => self.exchange(sandbox, path, &definition, seen).await,
+            Ok(definition) => self.exchange(sandbox, path, &definition, seen, occasion).await,
             Err(error) => Err(error),
         };
         // It says nothing of the component, and passes by itself.
@@ -255,9 +261,8 @@ impl Rails {
                 (if revoked { LoadOutcome::Revoked } else { LoadOutcome::Refused }, error.to_string())
             }
         };
-        let added = occasion != Occasion::Start && matches!(done, Reloaded::Added(_));
         // Nobody listens where no record is kept.
-        self.events.send(LoadEvent { rail: name, outcome, component, file, detail, added }).ok();
+        self.events.send(LoadEvent { rail: name, outcome, component, file, detail }).ok();
         done
     }
 
@@ -284,6 +289,7 @@ impl Rails {
         path: &Path,
         definition: &Definition,
         seen: Digest,
+        occasion: Occasion,
     ) -> Result<Reloaded, LoadError> {
         let rail = self.get(&definition.name);
         let known = rail.as_ref().map(|rail| *rail.seen.lock().unwrap_or_else(PoisonError::into_inner));
@@ -316,8 +322,11 @@ impl Rails {
         let to = loaded.digest;
         match rail {
             // The database goes by what it was told of these.
-            Some(rail) if rail.current().promises() != loaded.promises() => {
-                let problem = "idempotent, hand_over_marks, rate or the form of the key changed, expected a start after railhost migrate";
+            Some(rail)
+                if rail.is_promised.load(Ordering::Acquire)
+                    && rail.current().promises() != loaded.promises() =>
+            {
+                let problem = "idempotent, hand_over_marks, rate, sla_seconds, the provider or the form of the key changed, expected a start after railhost migrate";
                 Err(refused(problem.to_owned()))
             }
             Some(rail) => {
@@ -326,19 +335,20 @@ impl Rails {
                 Ok(Reloaded::Swapped { from, to })
             }
             None => {
-                self.add(&definition.name, loaded, seen);
+                self.add(&definition.name, loaded, seen, occasion == Occasion::Start);
                 Ok(Reloaded::Added(to))
             }
         }
     }
 
-    fn add(&self, name: &str, loaded: Loaded, seen: Digest) {
+    fn add(&self, name: &str, loaded: Loaded, seen: Digest, is_promised: bool) {
         let rail = Rail {
             name: name.to_owned(),
             current: ArcSwap::from_pointee(loaded),
             previous: Mutex::default(),
             rotated: Mutex::default(),
             seen: Mutex::new(seen),
+            is_promised: AtomicBool::new(is_promised),
             revoked: self.revoked.clone(),
             told: Mutex::default(),
             events: self.events.clone(),

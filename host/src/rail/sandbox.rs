@@ -21,7 +21,7 @@ use super::guest::State;
 use super::limits::{INSTANCES_MAX, MEMORIES_MAX, MEMORY_MIB_MAX, TABLE_ELEMENTS_MAX, TABLES_MAX};
 
 /// The unit in which processor time of guests is counted, and after which one that still runs lets others have their turn.
-pub(super) const TICK: Duration = Duration::from_millis(5);
+pub(super) const TICK: Duration = Duration::from_millis(2);
 
 /// Calls at a time, where nothing else is asked for. While a rail is waited for a call is a connection and a payment: its guest is
 /// gone.

@@ -20,12 +20,16 @@ impl Call<'_> {
     }
 
     pub(super) fn heard(&mut self, reply: &Reply) {
-        let holds_secret = self.holds_secret(reply);
-        let safe = |bytes: &[u8]| match holds_secret {
+        let whole = reply.whole();
+        self.reply_holds_secret = self.veiled(|veils| holds_secret(&whole, veils));
+        let safe = |bytes: &[u8]| match self.reply_holds_secret {
             false => bytes.to_vec(),
             true => self.safe(&String::from_utf8_lossy(bytes)).into_bytes(),
         };
-        let digest = Digest::of(&safe(&reply.whole()));
+        let digest = match self.reply_holds_secret {
+            false => Digest::of(&whole),
+            true => Digest::of(&safe(&whole)),
+        };
         let kept = self.loaded.is_recorded.then(|| RecordedReply {
             status: reply.status,
             headers: reply.headers.iter().map(|(name, value)| (name.clone(), self.safe(value))).collect(),
@@ -49,13 +53,6 @@ impl Call<'_> {
         let captured = &self.captured;
         let input = Input { payment: &self.payment, values, captured, secrets: &Shown, challenge, now };
         self.loaded.form.shown(step, &input, written).unwrap_or_default()
-    }
-
-    pub(super) fn holds_secret(&self, reply: &Reply) -> bool {
-        self.veiled(|veils| {
-            holds_secret(&reply.body, veils)
-                || reply.headers.iter().any(|(_, value)| holds_secret(value.as_bytes(), veils))
-        })
     }
 
     /// A text of the rail with nothing in it that must not be seen.

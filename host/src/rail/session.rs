@@ -166,7 +166,7 @@ impl Loaded {
         };
         let said = |heard: Heard| match heard {
             Heard::Unanswered(why) | Heard::Unready(why) | Heard::Refused(why) => why,
-            other => format!("{other:?}"),
+            other => other.to_string(),
         };
         match tokio::time::timeout(self.timeouts.call(), asked).await {
             Ok(reply) => self.form.float_left(currency, &reply.map_err(said)?.body),

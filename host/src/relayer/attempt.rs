@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::TimeDelta;
+use form::callback::Callback;
 use form::{Meaning, Operation};
 use futures_util::future::BoxFuture;
 use serde_json::json;
@@ -78,7 +79,10 @@ pub(super) async fn run(host: &Arc<Host>, lane: &Lane, lease: &Lease, claim: Cla
         match schedule::step(lease.unsettled, &history, &Manner::of(&loaded), lease.claimed_at) {
             Step::Write(outcome) => {
                 heed_late(host, lane, &loaded, &outcome);
-                return End::Outcome(outcome);
+                return End::Outcome(Box::new(Outcome {
+                    key_prefix: key_prefix(&loaded, lease),
+                    ..*outcome
+                }));
             }
             Step::Disburse => (loaded, Task::Disburse),
             Step::Ask => {
@@ -133,6 +137,7 @@ pub(super) async fn run(host: &Arc<Host>, lane: &Lane, lease: &Lease, claim: Cla
                 outcome.latency_ms = Some(attempt.took.as_millis() as i32);
                 outcome.captured = (!attempt.captured.is_empty()).then(|| json!(attempt.captured));
             }
+            outcome.key_prefix = key_prefix(&loaded, lease);
             outcome.proof = proof(&loaded, attempt.as_ref());
             End::Outcome(Box::new(outcome))
         }
@@ -142,7 +147,8 @@ pub(super) async fn run(host: &Arc<Host>, lane: &Lane, lease: &Lease, claim: Cla
             error_code: error_code.unwrap_or(ErrorCode::OnHold).as_str(),
             rail_code,
             message,
-            adapter_digest: Some(*loaded.digest.as_bytes()),
+            // None: the host held it back, and the rail heard nothing.
+            adapter_digest: attempt.as_ref().map(|_| *loaded.digest.as_bytes()),
         })),
     };
     crash_point(CrashPoint::Decided);
@@ -171,6 +177,12 @@ fn invalid(task: Task, violations: &[Violation]) -> Decision {
         Task::Query => Decision::unasked(violations),
         Task::Disburse | Task::Validate => Decision::invalid(violations),
     }
+}
+
+/// By which a callback finds the payment also when it has its verdict.
+fn key_prefix(loaded: &Loaded, lease: &Lease) -> Option<String> {
+    let is_named = loaded.form.callback.as_ref().is_some_and(Callback::is_named_by_body);
+    is_named.then(|| RailKey::of(lease.outbox_id).prefix())
 }
 
 /// By what, and from what, an attempt was judged.

@@ -58,13 +58,13 @@ pub(super) async fn run(
     let mut stop = host.stop.clone();
     let mut pause = FAILED_PAUSE_FIRST;
     // Enqueue rings only for those who sleep: say so before the last look, or a bell would be missed.
-    let mut said = Said { asleep: false, at: Instant::now() };
+    let mut said = Said { asleep: false, rails: host.lanes.all().len(), at: Instant::now() };
     let mut found_at = Instant::now();
     let mut window = Window::new();
     let mut clock = Clock::default();
     let mut doubt = Doubt::default();
     while !host.is_stopping() {
-        if said.at.elapsed() > ALIVE_EVERY {
+        if said.at.elapsed() > ALIVE_EVERY || said.rails != host.lanes.all().len() {
             said.say(host, said.asleep).await;
         }
         // Also while outcomes wait: what was never sent must not run out as if it had been.
@@ -218,7 +218,8 @@ struct Doubt {
 
 impl Doubt {
     fn begins(&mut self, host: &Host) {
-        let leases = host.lanes.values().map(|lane| lane.rail.current().pace.lease_seconds);
+        let lanes = host.lanes.all();
+        let leases = lanes.values().map(|lane| lane.rail.current().pace.lease_seconds);
         let longest = Duration::from_secs_f64(leases.fold(0.0, f64::max));
         *self = Self { until: Some(Instant::now() + longest), looked_at: None };
     }
@@ -250,7 +251,7 @@ async fn hand_back(host: &Host) -> Result<(), Error> {
 
 async fn look(host: &Arc<Host>, ended: &UnboundedSender<Ended>, clock: &mut Clock) -> Result<Looked, Error> {
     let sent = Instant::now();
-    let rooms: Vec<_> = host.lanes.values().filter_map(|lane| lane.room(sent)).collect();
+    let rooms: Vec<_> = host.lanes.all().values().filter_map(|lane| lane.room(sent)).collect();
     let free = i32::try_from(host.sandbox.free()).unwrap_or(i32::MAX);
     let wanted = rooms.iter().map(|room| room.limit).sum();
     let asked = free.min(wanted);
@@ -268,7 +269,7 @@ async fn look(host: &Arc<Host>, ended: &UnboundedSender<Ended>, clock: &mut Cloc
     if leases.first().is_some_and(|lease| clock.shows(lease.claimed_at, received)) {
         host.metrics.clock_moved_back.inc();
         tracing::warn!("the database's clock went back");
-        host.lanes.values().for_each(|lane| lane.forget_times());
+        host.lanes.all().values().for_each(|lane| lane.forget_times());
     }
     let mut brought = Brought::Nothing;
     for room in &rooms {
@@ -295,7 +296,7 @@ async fn look(host: &Arc<Host>, ended: &UnboundedSender<Ended>, clock: &mut Cloc
 
 /// Each payment in a task of its own, which ends when its outcome is on its way to the database.
 fn start(host: &Arc<Host>, ended: &UnboundedSender<Ended>, lease: Lease, sent: Instant, received: Instant) {
-    let Some(lane) = host.lanes.get(&lease.rail_type).cloned() else {
+    let Some(lane) = host.lanes.get(&lease.rail_type) else {
         tracing::error!(payment = %lease.outbox_id, "{} was leased for a rail unasked", lease.outbox_id);
         return;
     };
@@ -329,14 +330,17 @@ fn start(host: &Arc<Host>, ended: &UnboundedSender<Ended>, lease: Lease, sent: I
 /// What the database was told of this host.
 struct Said {
     asleep: bool,
+    /// How many rails it serves.
+    rails: usize,
     at: Instant,
 }
 
 impl Said {
     async fn say(&mut self, host: &Host, asleep: bool) {
         // Where it cannot be said the claim that follows fails too, and tells of it.
-        if host.claimer.report(&host.rail_names(), asleep, &host.rails.digests()).await.is_ok() {
-            *self = Self { asleep, at: Instant::now() };
+        let names = host.lanes.names();
+        if host.claimer.report(&names, asleep, &host.rails.digests()).await.is_ok() {
+            *self = Self { asleep, rails: names.len(), at: Instant::now() };
         }
     }
 }
@@ -380,7 +384,7 @@ async fn ring(bells: Option<&mut Bells>) {
 
 /// Until the next payment falls due, and not longer than the poll.
 async fn sleep_for(host: &Host, clock: &Clock, poll: Duration) -> Duration {
-    match host.claimer.next_due_at(&host.rail_names()).await {
+    match host.claimer.next_due_at(&host.lanes.names()).await {
         // Where its clock is not known, ours may be ahead: this must not become a loop without a pause.
         Ok(Some(due)) => (due - clock.now()).to_std().unwrap_or_default().clamp(NAP_MIN.min(poll), poll),
         Ok(None) | Err(_) => poll,

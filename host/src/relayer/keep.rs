@@ -1,6 +1,6 @@
 //! What has to be done again and again. All of it is safe on every host at once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
@@ -8,10 +8,9 @@ use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::breaker::Grants;
-use super::lane::Lane;
-use super::{Flight, Host, Known, die};
+use super::{Flight, Host, Known, die, lanes};
 use crate::faults::{self, CrashPoint};
-use crate::outbox::Error;
+use crate::outbox::{Database, Error};
 use crate::rail::artifact::Digest;
 use crate::rail::pace::COMPLETION_MARGIN;
 
@@ -27,14 +26,12 @@ const CLOCK_EVERY: Duration = Duration::from_secs(3);
 /// The queue itself is the truth about leases, not its index: all of it is looked at again and again, a few pages at a time.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 const SWEEP_PAGES: i32 = 2_000;
-/// Whether one of them is due.
-const FLOATS_EVERY: Duration = Duration::from_secs(1);
 const NEIGHBOURS_EVERY: Duration = Duration::from_secs(30);
 const MONTHS_EVERY: Duration = Duration::from_secs(3600);
 /// After a failure to make them.
 const MONTHS_AGAIN: Duration = Duration::from_secs(60);
 
-pub(super) async fn run(host: Arc<Host>) {
+pub(super) async fn run(host: Arc<Host>, database: Database) {
     let page = AtomicI32::new(0);
     tokio::join!(
         again(REPAIR_EVERY, || repair(&host)),
@@ -46,7 +43,7 @@ pub(super) async fn run(host: Arc<Host>) {
         again(SWEEP_EVERY, || sweep(&host, &page)),
         again(NEIGHBOURS_EVERY, || neighbours(&host)),
         months(&host),
-        floats(&host),
+        lanes::run(&host, &database),
     );
 }
 
@@ -106,7 +103,7 @@ pub(super) async fn stopped(host: &Host) -> Result<(), Error> {
 
 async fn clock(host: &Host) -> Result<(), Error> {
     if host.keeper.reconcile_clock().await? > 0 {
-        host.lanes.values().for_each(|lane| lane.forget_times());
+        host.lanes.all().values().for_each(|lane| lane.forget_times());
         host.freed.notify_one();
     }
     Ok(())
@@ -137,60 +134,6 @@ async fn neighbours(host: &Host) -> Result<(), Error> {
     Ok(())
 }
 
-/// Asks each rail that says so what is left to pay from. One that does not answer holds up no other.
-async fn floats(host: &Host) {
-    futures_util::future::join_all(host.lanes.values().map(|lane| float_of(host, lane))).await;
-}
-
-/// As often as its file says. A rail that does not answer changes nothing.
-async fn float_of(host: &Host, lane: &Lane) {
-    let mut due: BTreeMap<String, Instant> = BTreeMap::new();
-    loop {
-        let (rail, loaded) = (&lane.rail.name, lane.rail.current());
-        for (currency, float) in &loaded.form.float {
-            let now = Instant::now();
-            let next = due.entry(currency.clone()).or_insert(now);
-            if *next > now {
-                continue;
-            }
-            *next = now + Duration::from_secs(float.every_seconds.into());
-            match loaded.balance(&host.sandbox, currency).await {
-                Ok(left) => float_is(host, lane, currency, left, float.floor_minor(currency)),
-                Err(error) => {
-                    host.metrics.float_unknown(rail);
-                    tracing::warn!(rail, currency, %error, "{rail}: what is left in {currency} is not known: {error}");
-                }
-            }
-        }
-        if lane.set_float_asked() {
-            host.freed.notify_one();
-        }
-        tokio::time::sleep(FLOATS_EVERY).await;
-    }
-}
-
-fn float_is(host: &Host, lane: &Lane, currency: &str, left: i128, floor: Option<i128>) {
-    let rail = &lane.rail.name;
-    let is_dry = floor.is_some_and(|floor| left < floor);
-    host.metrics.float(rail, currency, left, is_dry);
-    if !lane.set_dry(currency, is_dry) {
-        return;
-    }
-    match is_dry {
-        true => tracing::error!(
-            rail,
-            currency,
-            "{rail}: what is left in {currency} is below its floor: nothing is paid in it"
-        ),
-        false => {
-            tracing::info!(rail, currency, "{rail}: there is enough {currency} again");
-            // As after a hold: with one payment.
-            lane.breaker.begin_with_one();
-            host.freed.notify_one();
-        }
-    }
-}
-
 /// Payments are refused where no month of the history would take them: there is always one.
 async fn months(host: &Host) {
     loop {
@@ -215,7 +158,7 @@ async fn months(host: &Host) {
 }
 
 async fn breakers(host: &Host) -> Result<(), Error> {
-    for (rail, lane) in &host.lanes {
+    for (rail, lane) in host.lanes.all().iter() {
         host.metrics.closed(rail, !lane.is_open());
         host.metrics.breaker(
             rail,

@@ -2,14 +2,16 @@
 //!
 //! In the order in which a payment meets them: [`claim`] wakes and leases, [`lane`] says how much a rail may take ([`breaker`]),
 //! ([`refusals`]), [`attempt`] carries one payment through one call ([`mark`] before it, where the rail needs that), [`schedule`] says what to do and when again
-//! ([`history`]), [`report`] writes it down, however long that takes ([`persist`]). Beside them [`keep`]: repair, heartbeat, parking, signs of life.
+//! ([`history`]), [`report`] writes it down, however long that takes ([`persist`]). Beside them [`keep`]: repair, heartbeat, parking, signs of life; [`lanes`]: rails that come while the host runs; [`float`]: what is left to pay from.
 
 mod attempt;
 mod breaker;
 mod claim;
+mod float;
 pub mod history;
 mod keep;
 mod lane;
+mod lanes;
 mod mark;
 mod persist;
 mod refusals;
@@ -31,7 +33,7 @@ use crate::outbox::lease::{Executor, Held, Lease, Stopped};
 use crate::outbox::{Database, Error};
 use crate::payment::Instruction;
 use crate::rail::{Attempt, Rails, Sandbox, Task};
-use lane::Lane;
+use lanes::Lanes;
 use mark::Marker;
 use persist::Refused;
 
@@ -97,7 +99,7 @@ struct Host {
     marker: Marker,
     sandbox: Arc<Sandbox>,
     rails: Arc<Rails>,
-    lanes: BTreeMap<String, Arc<Lane>>,
+    lanes: Lanes,
     metrics: Arc<Metrics>,
     /// Leases that are ours, and until when we trust them.
     flights: Mutex<HashMap<Uuid, Flight>>,
@@ -234,11 +236,7 @@ impl Host {
     /// More is due on some rail than it may take at the moment.
     fn is_crowded(&self) -> bool {
         let now = Instant::now();
-        self.lanes.values().any(|lane| lane.is_crowded(now))
-    }
-
-    fn rail_names(&self) -> Vec<String> {
-        self.lanes.keys().cloned().collect()
+        self.lanes.all().values().any(|lane| lane.is_crowded(now))
     }
 }
 
@@ -257,9 +255,8 @@ pub async fn run(
         (executor(1), report::WRITES_MAX.min(options.connections.saturating_sub(2)).max(1));
     let (writer, keeper) =
         (executor(writers), executor(options.connections.saturating_sub(1 + writers).max(1)));
-    let lanes: BTreeMap<_, _> =
-        rails.all().into_iter().map(|rail| (rail.name.clone(), Arc::new(Lane::new(rail)))).collect();
-    lanes.keys().for_each(|rail| metrics.expect_rail(rail));
+    let lanes = Lanes::new(&rails);
+    lanes.names().iter().for_each(|rail| metrics.expect_rail(rail));
     let (marker, marks) = Marker::new();
     let host = Arc::new(Host {
         options,
@@ -282,13 +279,13 @@ pub async fn run(
         freed: Notify::new(),
         stop,
     });
-    host.claimer.report(&host.rail_names(), false, &host.rails.digests()).await?;
+    host.claimer.report(&host.lanes.names(), false, &host.rails.digests()).await?;
     // Before the first claim: what is revoked may not speak at all.
     keep::stopped(&host).await?;
     tokio::spawn(mark::run(Arc::downgrade(&host), marks));
     let (ended, endings) = mpsc::unbounded_channel();
     let mut reporter = tokio::spawn(report::run(host.clone(), endings));
-    let mut keeper = tokio::spawn(keep::run(host.clone()));
+    let mut keeper = tokio::spawn(keep::run(host.clone(), database.clone()));
     tokio::select! {
         claimed = claim::run(&host, database, ended) => claimed?,
         // It ends by itself only after the last attempt: nothing may be sent that nobody writes down.

@@ -190,6 +190,7 @@ fn attempt(
         latency_ms: None,
         retry_delay_seconds: delay.map(|delay| delay.max(asked_for).min(DELAY_MAX).as_secs_f64()),
         captured: None,
+        key_prefix: None,
         proof: Proof::default(),
     }
 }

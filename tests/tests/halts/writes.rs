@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::switches::{long, page};
 
-const COMPLETE: &str = "function symphony.complete_outbox_batch(text, uuid[], uuid[], text[], text[], text[], text[], text[], int[], double precision[], text[], boolean[], bytea[], bytea[], bytea[], bytea[], text[], jsonb[])";
+const COMPLETE: &str = "function symphony.complete_outbox_batch(text, uuid[], uuid[], text[], text[], text[], text[], text[], int[], double precision[], text[], boolean[], bytea[], bytea[], bytea[], bytea[], text[], jsonb[], text[])";
 const CONCURRENCY: i64 = 64;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

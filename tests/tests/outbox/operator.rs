@@ -1,7 +1,7 @@
 //! What a person may do about a payment: take it back, reissue one that moved no money, resolve one whose outcome is open.
 
 use harness::on_each_postgres;
-use harness::sql::{Answer, Hands, column, refusal, run, scalar, try_run};
+use harness::sql::{Answer, Hands, WORKER, column, refusal, run, scalar, try_run};
 use uuid::Uuid;
 
 on_each_postgres! {
@@ -163,6 +163,25 @@ on_each_postgres! {
         run(&mut hands.operator, &configure("'uuid'")).await;
         let known: String = scalar(&mut hands.owner, "select key_forms from symphony.rails").await;
         assert_eq!(known, "uuid");
+        // Turned away by the rail itself, and by us before it heard of it.
+        for (digest, refused) in [("null", false), ("array[sha256('')]", true)] {
+            hands.enqueue("p", &format!("held {refused}")).await;
+            let lease = hands.claim_one().await;
+            let hold = format!(
+                "select symphony.hold_outbox_leases('{WORKER}', array['{}'::uuid], array['{}'::uuid], '{{0}}', null, null, null, {digest})",
+                lease.outbox_id, lease.lease_token
+            );
+            run(&mut hands.executor, &hold).await;
+            let done = try_run(&mut hands.operator, &configure("'hex'")).await;
+            assert_eq!(done.is_err(), refused, "{digest}: {done:?}");
+            run(&mut hands.operator, &configure("'uuid'")).await;
+            let lease = hands.claim_one().await;
+            hands.complete(&lease, &Answer::new("DISPATCHED")).await.expect("it is held");
+        }
+        run(&mut hands.owner, "insert into symphony.relay_hosts (worker_id, rails, seen_at) values ('h', '{mock}', symphony.clock())").await;
+        assert_eq!(refusal(try_run(&mut hands.operator, &configure("'hex32'")).await), "55006", "a host pays by the old file");
+        run(&mut hands.owner, "update symphony.relay_hosts set seen_at = symphony.clock() - interval '61 seconds'").await;
+        run(&mut hands.operator, &configure("'hex32'")).await;
     }
 
     async fn an_act_without_a_name_or_a_reason_is_refused(db: Db) {

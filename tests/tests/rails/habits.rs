@@ -148,9 +148,9 @@ async fn pay_and_be_told(
 async fn take_callbacks(listener: TcpListener, db: &Db, rails: &Path) -> JoinHandle<Infallible> {
     let sandbox = Sandbox::new(&rails.join("compiled"), harness::railhost_path(), rail::Options::default());
     let (sandbox, (events, _)) = (Arc::new(sandbox.expect("a sandbox")), mpsc::unbounded_channel());
-    let rails = Rails::load(&sandbox, rails, Rules::default(), events).await.expect("they load");
+    let rails = Arc::new(Rails::load(&sandbox, rails, Rules::default(), events).await.expect("they load"));
     let (database, metrics) = (db.database(), Arc::new(Metrics::new().expect("metrics")));
-    tokio::spawn(async move { callbacks::serve(listener, &database, sandbox, &rails, metrics).await })
+    tokio::spawn(async move { callbacks::serve(listener, &database, sandbox, rails, metrics).await })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -185,6 +185,16 @@ async fn a_verdict_comes_by_a_signed_callback_and_by_nothing_that_is_forged() {
     let kept: i64 =
         scalar(&mut owner, "select count(*) from symphony.payment_outbox_late_answers where of_key").await;
     assert_eq!(kept, 3, "each once, though it was told twice, and none that was forged");
+    let found: i64 = scalar(
+        &mut owner,
+        "select count(*)
+           from symphony.payment_outbox_attempts a
+          where a.state in ('DISPATCHED', 'FAILED')
+            and a.outbox_id in (select symphony.payments_of_key('switch',
+                                         left(encode(sha256(convert_to(a.outbox_id::text, 'UTF8')), 'hex'), 12)))",
+    )
+    .await;
+    assert_eq!(found, 3, "a callback that comes later still finds its payment");
     let answered: i64 = scalar(
         &mut owner,
         "select count(*) from symphony.payment_outbox_attempts where witness like 'transfer body 403, transfer body%'",

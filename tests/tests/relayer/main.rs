@@ -3,4 +3,5 @@
 mod faults;
 mod limits;
 mod observe;
+mod rails;
 mod work;

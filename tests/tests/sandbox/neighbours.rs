@@ -58,13 +58,14 @@ async fn adapters_that_loop_trap_bloat_and_lie_break_nothing_but_themselves() {
         yard.path("compiled"),
     );
     fs::write(yard.path("config/development.toml"), config).expect("written");
-    let child = railhost()
-        .current_dir(yard.path("."))
-        .env("DATABASE_URL", db.url())
-        .arg("serve")
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("railhost runs");
+    let command = |name: &str| {
+        let mut command = railhost();
+        command.current_dir(yard.path(".")).env("DATABASE_URL", db.url()).arg(name);
+        command
+    };
+    let told = command("migrate").output().expect("railhost runs");
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let child = command("serve").stderr(Stdio::null()).spawn().expect("railhost runs");
     let _host = Served(child);
     let began = Instant::now();
     while page(pages.number, "/readyz").await.is_none_or(|line| !line.contains(" 200 ")) {

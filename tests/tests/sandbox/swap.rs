@@ -141,7 +141,7 @@ async fn every_load_and_every_refusal_is_told_with_the_digests_of_component_and_
     let (rails, mut told) = yard.load_rails(Rules::default()).await.expect("they load");
     let event = told.try_recv().expect("the start is told");
     assert_eq!((event.rail.as_str(), event.outcome), ("one", LoadOutcome::Loaded));
-    assert_eq!((event.component, event.file, event.added), (Some(Digest::of(&old)), file(), false));
+    assert_eq!((event.component, event.file), (Some(Digest::of(&old)), file()));
 
     write(&yard, &new);
     rails.reload(&yard.sandbox).await.expect("a report");
@@ -163,13 +163,38 @@ async fn a_rail_that_is_new_while_the_host_runs_is_told_as_new() {
     let yard = Yard::new().await;
     write(&yard, &guest("pays_and_tells"));
     let (rails, mut told) = yard.load_rails(Rules::default()).await.expect("they load");
-    assert!(!told.try_recv().expect("the start is told").added);
+    told.try_recv().expect("the start is told");
     yard.put_rail("two", &guest("keeps_state"), |text| text);
     let report = rails.reload(&yard.sandbox).await.expect("a report");
     assert!(matches!(report["two"], Reloaded::Added(_)), "{report:?}");
     let event = told.try_recv().expect("it is told");
-    assert_eq!((event.rail.as_str(), event.outcome, event.added), ("two", LoadOutcome::Loaded, true));
+    assert_eq!((event.rail.as_str(), event.outcome), ("two", LoadOutcome::Loaded));
+    assert_eq!(event.detail, "new while the host runs");
     assert!(rails.get("two").is_some());
+}
+
+/// Asked elsewhere, nobody would know a payment that is open, and it would be paid again.
+#[tokio::test]
+async fn another_address_is_taken_only_where_it_is_said_that_the_books_are_the_same() {
+    let yard = Yard::new().await;
+    let (component, base) = (guest("pays_and_tells"), yard.rail.base());
+    write(&yard, &component);
+    let (rails, _) = yard.load_rails(Rules::default()).await.expect("they load");
+    let (old, new) = (format!("base = \"{base}\""), format!("base = \"{base}/other\""));
+    let moved = |text: String| {
+        let changed = text.replace(&old, &new);
+        assert_ne!(text, changed);
+        changed
+    };
+    yard.put_rail("one", &component, moved);
+    let report = rails.reload(&yard.sandbox).await.expect("a report");
+    assert!(
+        matches!(&report["one"], Reloaded::Refused(error) if error.to_string().contains("the provider or the form of the key changed")),
+        "{report:?}"
+    );
+    yard.put_rail("one", &component, |text| format!("provider = \"{base}\"\n{}", moved(text)));
+    let report = rails.reload(&yard.sandbox).await.expect("a report");
+    assert!(matches!(report["one"], Reloaded::Swapped { .. }), "{report:?}");
 }
 
 /// A component that is endless to compile would otherwise cost a minute whenever any other file changes.

@@ -73,8 +73,11 @@ pub(super) async fn start(folder: &Path) -> anyhow::Result<Vec<Played>> {
         let options = Options { seed: "demo".to_owned(), ..Options::new(name).script(&script) };
         let simulator = Simulator::start(options).await?;
         let base = simulator.base();
-        let file =
-            file(name.as_str(), |text| text.replace(&format!("http://127.0.0.1:{}", name.port()), &base))?;
+        let file = file(name.as_str(), |text| {
+            let text = text.replace(&format!("http://127.0.0.1:{}", name.port()), &base);
+            // Each demo has other ports.
+            format!("provider = \"the demo's simulator\"\n{text}")
+        })?;
         fs::write(folder.join(format!("{rail}.toml")), file.to_string())?;
         played.push(Played { rail, simulator, form });
     }

@@ -19,7 +19,7 @@ use railhost::outbox::operate::Reason;
 use railhost::outbox::read::Reader;
 use railhost::rail::artifact::Digest;
 use railhost::rail::definition::Definition;
-use railhost::rail::{Heard, Rails, Rules};
+use railhost::rail::{Rails, Rules};
 use railhost::relayer::{self, Exchanged};
 use tokio::sync::{mpsc, watch};
 use toml::{Table, Value};
@@ -200,7 +200,7 @@ fn show(exchanged: &Exchanged) -> anyhow::Result<()> {
         let text = String::from_utf8_lossy(bytes).into_owned();
         text.lines().map(|line| railhost::payment::plain(line).into_owned()).collect::<Vec<_>>()
     };
-    out(&format!("\n== {:?}, {} ms\n", exchanged.task, attempt.took.as_millis()))?;
+    out(&format!("\n== {}, {} ms\n", exchanged.task.as_str(), attempt.took.as_millis()))?;
     for recorded in &attempt.recorded {
         for line in safe(&recorded.request) {
             out(&format!("{} > {line}\n", recorded.step))?;
@@ -216,27 +216,8 @@ fn show(exchanged: &Exchanged) -> anyhow::Result<()> {
     for line in &attempt.log {
         out(&format!("adapter says: {line}\n"))?;
     }
-    out(&format!("{}\n", told(&attempt.heard)))?;
+    out(&format!("{}\n", attempt.heard))?;
     Ok(())
-}
-
-/// How a call ended, in a line.
-fn told(heard: &Heard) -> String {
-    let reading = match heard {
-        Heard::Reading(reading) | Heard::Unprepared { reading, .. } => reading,
-        other => return format!("{other:?}"),
-    };
-    let facts: Vec<String> =
-        reading.facts.iter().map(|fact| format!("{} {}", fact.field, fact.value)).collect();
-    let class = reading.meaning.map_or("nothing that the table knows", form::Meaning::as_str);
-    let veto =
-        reading.veto.map(|veto| format!("; the adapter brakes ({})", veto.as_str())).unwrap_or_default();
-    let why = reading.why.as_deref().map(|why| format!("; {why}")).unwrap_or_default();
-    let differs = match reading.differs.is_empty() {
-        true => String::new(),
-        false => format!("; the rail names another {}", reading.differs.join(", ")),
-    };
-    format!("the host reads {class} ({}){veto}{differs}{why}", facts.join(", "))
 }
 
 /// The rail's file with a simulator and made-up secrets in the place of what only the platform team has.

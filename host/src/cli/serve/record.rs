@@ -33,13 +33,6 @@ impl Recorder {
     /// For as long as it is polled.
     pub(super) async fn hear(&mut self, rails: &Rails, metrics: &Metrics) -> Infallible {
         while let Some(event) = self.told.recv().await {
-            if event.added {
-                tracing::warn!(
-                    rail = event.rail,
-                    "{}: its file is new; this host serves it after a restart",
-                    event.rail
-                );
-            }
             show(rails, metrics);
             self.pass_on(event);
         }

@@ -77,15 +77,15 @@ impl Bed {
             folder.path().join("config/development.toml"),
             format!("[adapters]\ncache = {compiled:?}\ncalls_max = 16000\n"),
         )?;
-        let mut child = Command::new(&self.binary)
-            .current_dir(folder.path())
-            .env("DATABASE_URL", db.url())
-            .env_remove("RAILHOST_CONFIG")
-            .env("RAILHOST_LOG", "warn")
-            .arg("serve")
-            .stderr(Stdio::piped())
-            .spawn()
-            .context("railhost runs")?;
+        let railhost = || {
+            let mut command = Command::new(&self.binary);
+            command.current_dir(folder.path()).env("DATABASE_URL", db.url()).env("RAILHOST_LOG", "warn");
+            command.env_remove("RAILHOST_CONFIG");
+            command
+        };
+        let told = railhost().arg("migrate").output().context("railhost runs")?;
+        ensure!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+        let mut child = railhost().arg("serve").stderr(Stdio::piped()).spawn().context("railhost runs")?;
         let mut said = String::new();
         let mut errors = BufReader::new(child.stderr.take().context("what it says")?);
         errors.read_line(&mut said)?;

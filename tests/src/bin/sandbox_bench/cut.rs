@@ -42,7 +42,7 @@ pub(crate) fn endless_loop(calls: usize) -> Result<()> {
         let each = beats.load(Ordering::Relaxed) as f64 / calls as f64;
         let spread = Spread::of(samples);
         row(
-            &format!("endless loop with a budget of {CPU_MS} ms, ticks of 5 ms"),
+            &format!("endless loop with a budget of {CPU_MS} ms, ticks of 2 ms"),
             &format!(
                 "p50 {}, p99 {}; the executor ran other work {each:.0} times meanwhile",
                 micros(spread.p50()),

@@ -21,6 +21,10 @@ use clap::Parser;
 use railhost::form::Meaning;
 use railhost::rail::{Attempt, Heard};
 
+/// As the host has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Debug, Parser)]
 #[command(name = "sandbox_bench", about = "Measures the sandbox against its targets")]
 struct Arguments {

@@ -47,7 +47,7 @@ pub(crate) fn run(calls: usize) -> Result<()> {
         &ours.to_string(),
         &plain.to_string(),
         &format!("{:.1} ×", ratio(ours.p50(), plain.p50())),
-        "≤ 4 ×",
+        "≤ 2.5 ×",
     );
     Ok(())
 }
