@@ -14,7 +14,7 @@ use tracing::Instrument;
 use super::attempt::Claim;
 use super::lane::Brought;
 use super::report::Ended;
-use super::{Aloft, Flight, Host, attempt, die};
+use super::{Aloft, Flight, Host, attempt, die, patiently};
 use crate::faults::{self, CrashPoint, crash_point};
 use crate::outbox::lease::Lease;
 use crate::outbox::wake::Doorbell;
@@ -52,7 +52,7 @@ pub(super) async fn run(
     ended: UnboundedSender<Ended>,
 ) -> Result<(), Error> {
     let mut bells = match host.options.listen {
-        true => Some(Bells::listen(database).await?),
+        true => Some(patiently(host, || Bells::listen(database)).await?),
         false => None,
     };
     let mut stop = host.stop.clone();

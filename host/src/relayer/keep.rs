@@ -82,7 +82,7 @@ pub(super) async fn stopped(host: &Host) -> Result<(), Error> {
     let newly = stopped.rails.iter().filter(|rail| !before.stopped.rails.contains(rail));
     // One that was stopped here begins again only when the database knew of that when it was asked: the rail is paused then, or a
     // person has resumed it since.
-    let is_stopped = |rail: &&String| host.lanes.get(*rail).is_some_and(|lane| lane.breaker.is_stopped());
+    let is_stopped = |rail: &&String| host.lanes.get(rail).is_some_and(|lane| lane.breaker.is_stopped());
     let mut begin: BTreeSet<String> = newly.filter(|rail| !is_stopped(rail)).cloned().collect();
     host.told_of_stop().retain(|rail, told| {
         let is_known = *told < asked;

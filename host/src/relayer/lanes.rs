@@ -72,7 +72,10 @@ pub(super) async fn run(host: &Arc<Host>, database: &Database) {
             }
             // First: what is verified is what is served.
             rail.set_promised(true);
-            match ready::verify_rail(database, facts(&rail)).await {
+            let told = facts(&rail);
+            match ready::verify_rail(database, told.clone()).await {
+                // It was put right in this very moment: the next look is about the new one.
+                Ok(()) if facts(&rail) != told => rail.set_promised(false),
                 Ok(()) => {
                     host.metrics.expect_rail(&name);
                     let lane = host.lanes.add(rail);
@@ -83,8 +86,8 @@ pub(super) async fn run(host: &Arc<Host>, database: &Database) {
                 Err(error) => {
                     rail.set_promised(false);
                     let why = error.to_string();
-                    let told = asked.insert(name.clone(), (Instant::now(), why.clone()));
-                    if told.is_none_or(|(_, before)| before != why) {
+                    let before = asked.insert(name.clone(), (Instant::now(), why.clone()));
+                    if before.is_none_or(|(_, before)| before != why) {
                         tracing::warn!(
                             rail = name,
                             "{name}: its file is new, and it is not served yet: {why}"

@@ -83,6 +83,8 @@ impl Default for Options {
     }
 }
 
+/// Between two tries to begin.
+const BEGUN_AGAIN: Duration = Duration::from_millis(500);
 /// After the time to drain is over: what cannot be written as an outcome is kept as a late answer, if that can be.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 /// Longer than any lease lasts, also where the database's clock goes back by hours.
@@ -279,9 +281,10 @@ pub async fn run(
         freed: Notify::new(),
         stop,
     });
-    host.claimer.report(&host.lanes.names(), false, &host.rails.digests()).await?;
+    let (names, digests) = (host.lanes.names(), host.rails.digests());
+    patiently(&host, || host.claimer.report(&names, false, &digests)).await?;
     // Before the first claim: what is revoked may not speak at all.
-    keep::stopped(&host).await?;
+    patiently(&host, || keep::stopped(&host)).await?;
     tokio::spawn(mark::run(Arc::downgrade(&host), marks));
     let (ended, endings) = mpsc::unbounded_channel();
     let mut reporter = tokio::spawn(report::run(host.clone(), endings));
@@ -311,6 +314,22 @@ pub async fn run(
         tracing::info!(%error, "the database was not told that this host is gone: {error}");
     }
     Ok(left)
+}
+
+/// What a host has to do before its first claim. A server that is restarted in this moment ends no host: it is waited for.
+async fn patiently<T, F>(host: &Host, act: impl Fn() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    loop {
+        match act().await {
+            Err(error @ Error::Unreachable(_)) if !host.is_stopping() => {
+                tracing::warn!(%error, "cannot begin yet, trying again: {error}");
+                tokio::time::sleep(BEGUN_AGAIN).await;
+            }
+            done => return done,
+        }
+    }
 }
 
 /// From 0 to 1. What pauses are scattered by, so that hosts and payments do not march in step.

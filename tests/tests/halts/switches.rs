@@ -97,6 +97,21 @@ async fn a_host_waits_for_a_database_that_is_still_starting() {
     assert_eq!(status.code(), Some(0), "{said}");
 }
 
+/// It was there when the host looked, and is restarted before the first claim.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_goes_away_as_a_host_begins_ends_no_host() {
+    let options =
+        embedded::Options { major: Some(18), ..embedded::Options::throwaway(scratch_folder("begins")) };
+    let mut server = Server::start(options).await.unwrap_or_else(|error| panic!("{error}"));
+    let db = Db::on(Pg::V18, server.connect_options()).await;
+    enqueue_as(&db, "begins", "mock", &[pay("1.00")]).await;
+    server.stop().await.expect("stopped");
+    let host = Host::start(&db, Options::default()).await;
+    server.restart().await.expect("it is back");
+    until_all_have_a_verdict(&db).await;
+    host.drain().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hosts_that_work_with_different_files_say_so() {
     let db = Db::fresh(Pg::V18).await;
