@@ -1,23 +1,21 @@
-//! What is compiled in: the migrations, and the adapters of `plugins/`, built here as components.
+//! Which commit is built, and whether what only development needs is in it.
 
-#[path = "../plugins/components.rs"]
-mod components;
+use std::env;
+use std::process::Command;
 
-use std::error::Error;
-use std::path::PathBuf;
-use std::{env, fs};
+fn main() {
+    println!("cargo::rerun-if-env-changed=RAILHOST_COMMIT");
+    println!("cargo::rerun-if-changed=../.git/HEAD");
+    println!("cargo::rerun-if-changed=../.git/logs/HEAD");
+    // A release from a source archive names its commit itself.
+    let commit = env::var("RAILHOST_COMMIT").ok().or_else(from_git).unwrap_or_else(|| "unknown".to_owned());
+    println!("cargo::rustc-env=RAILHOST_COMMIT={commit}");
+    let kind = if env::var_os("CARGO_FEATURE_DEV").is_some() { "with development" } else { "shipped" };
+    println!("cargo::rustc-env=RAILHOST_KIND={kind}");
+}
 
-const ADAPTERS: [&str; 5] = ["airtel", "bank", "mock", "mtn", "template"];
-
-fn main() -> Result<(), Box<dyn Error>> {
-    for path in ["migrations", "wit", "plugins/Cargo.toml", "plugins/Cargo.lock", "plugins/sdk"] {
-        println!("cargo::rerun-if-changed=../{path}");
-    }
-    let out: PathBuf = env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?.into();
-    let built = components::build("../plugins", &[])?;
-    for name in ADAPTERS {
-        println!("cargo::rerun-if-changed=../plugins/{name}");
-        fs::copy(built.join(format!("rail_{name}.wasm")), out.join(format!("{name}.wasm")))?;
-    }
-    Ok(())
+fn from_git() -> Option<String> {
+    let said = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output().ok()?;
+    let commit = String::from_utf8(said.stdout).ok()?.trim().to_owned();
+    (said.status.success() && !commit.is_empty()).then_some(commit)
 }

@@ -13,13 +13,12 @@ use serde::de::DeserializeOwned;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use thiserror::Error as ThisError;
 
-use railhost::outbox::enqueue::identifier_problem;
-use railhost::outbox::operate::RailFacts;
-use railhost::outbox::{Database, Role};
-use railhost::rail::LoadError;
-use railhost::rail::definition::Definition;
-use railhost::rail::sandbox::CALLS_DEFAULT;
-use railhost::relayer;
+use outbox::enqueue::identifier_problem;
+use outbox::operate::RailFacts;
+use outbox::{Database, Role};
+use rail::LoadError;
+use rail::definition::Definition;
+use rail::sandbox::CALLS_DEFAULT;
 
 #[derive(Debug, ThisError)]
 pub(crate) enum Error {
@@ -230,6 +229,7 @@ enum Configured {
 pub(crate) struct Config {
     pub file: PathBuf,
     database: Configured,
+    #[cfg_attr(not(feature = "dev"), expect(dead_code, reason = "of the development mode"))]
     pub embedded: Embedded,
     pub retention: Retention,
     pub adapters: Adapters,

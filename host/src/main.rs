@@ -3,11 +3,12 @@
 mod cli;
 mod config;
 mod telemetry;
+mod version;
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use railhost::rail::compile;
+use rail::compile;
 use telemetry::Telemetry;
 
 /// A payment is a few dozen small allocations made on one thread and freed on another, which the system's allocator does slowly.
@@ -19,7 +20,7 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|argument| argument == compile::COMMAND) {
         return compile::child();
     }
-    let arguments = match cli::Arguments::try_parse() {
+    let arguments = match cli::arguments::Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(problem) => return cli::exit::usage(&problem),
     };
@@ -29,7 +30,7 @@ fn main() -> ExitCode {
     }
 }
 
-async fn run(arguments: cli::Arguments) -> ExitCode {
+async fn run(arguments: cli::arguments::Arguments) -> ExitCode {
     let telemetry = match Telemetry::start(arguments.log_format, arguments.log_default()) {
         Ok(telemetry) => telemetry,
         Err(error) => return cli::exit::failed(&error),

@@ -16,7 +16,7 @@ use opentelemetry_otlp::tonic_types::transport::{Certificate, ClientTlsConfig, I
 use opentelemetry_otlp::{SpanExporter, WithTonicConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
-use railhost::outbox::Notices;
+use outbox::Notices;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::filter::{FilterFn, LevelFilter, Targets};
@@ -26,7 +26,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt, registry};
 
-use crate::cli::BadArgument;
+use terminal::BadArgument;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
@@ -45,14 +45,7 @@ const CLIENT_KEY: &str = "OTEL_EXPORTER_OTLP_CLIENT_KEY";
 #[derive(Debug)]
 pub(crate) struct Telemetry(Option<SdkTracerProvider>);
 
-/// What the process was told about telling.
-static SPEAKS_JSON: AtomicBool = AtomicBool::new(false);
 static TELLS_SPANS: AtomicBool = AtomicBool::new(false);
-
-/// Standard error is read by a machine, line by line: remarks for people are log lines too.
-pub(crate) fn speaks_json() -> bool {
-    SPEAKS_JSON.load(Ordering::Relaxed)
-}
 
 /// Spans of payments are worth their price: to a collector, and where every step is told.
 pub(crate) fn tells_spans() -> bool {
@@ -67,7 +60,7 @@ impl Telemetry {
             Err(_) => read(filter)?,
         };
         let provider = exporter()?;
-        SPEAKS_JSON.store(format == LogFormat::Json, Ordering::Relaxed);
+        terminal::print::speak_json(format == LogFormat::Json);
         TELLS_SPANS.store(provider.is_some() || tells_every_step(&told), Ordering::Relaxed);
         subscriber(format, told, provider.as_ref(), io::stderr).init();
         Ok(Self(provider))
@@ -127,8 +120,7 @@ fn tells_every_step(told: &Targets) -> bool {
 }
 
 fn read(filter: &str) -> anyhow::Result<Targets> {
-    let wanted =
-        "expected LEVEL or TARGET=LEVEL, separated by commas, such as info,sqlx=warn,railhost::rail=debug";
+    let wanted = "expected LEVEL or TARGET=LEVEL, separated by commas, such as info,sqlx=warn,rail=debug";
     filter.parse().map_err(|_| BadArgument::new(format!("{FILTER} is {filter:?}, {wanted}")).into())
 }
 
@@ -284,8 +276,8 @@ mod tests {
     /// Each line has a place of its own in the program, and so is asked about by itself.
     macro_rules! say {
         ($level:ident) => {{
-            $level!(target: "railhost::relayer", "a line");
-            $level!(target: "railhost::rail::watch", "a line");
+            $level!(target: "relayer", "a line");
+            $level!(target: "rail::watch", "a line");
             $level!(target: "sqlx::query", "a line");
         }};
     }
@@ -325,8 +317,8 @@ mod tests {
             ("debug", 12),
             ("trace", 15),
             ("info,sqlx=warn", 8),
-            ("info,sqlx=warn,railhost::rail=debug", 9),
-            ("warn,railhost::relayer=debug", 8),
+            ("info,sqlx=warn,rail=debug", 9),
+            ("warn,relayer=debug", 8),
             ("railhost=trace", 10),
             ("railhost=trace,sqlx=debug", 14),
             ("error,sqlx=off", 2),

@@ -2,7 +2,7 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use chrono::{DateTime, Utc};
-use railhost::outbox::Database;
+use outbox::Database;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection};
 
@@ -95,7 +95,7 @@ impl Db {
 
     /// The host's own view of this database, with a login per role.
     pub fn database(&self) -> Database {
-        use railhost::outbox::Role as Login;
+        use outbox::Role as Login;
         Database::new(self.superuser.clone())
             .with_login(Login::Ingest, self.options(Role::Ingest))
             .with_login(Login::Executor, self.options(Role::Executor))

@@ -6,13 +6,13 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use railhost::faults::{self, Guard, LEFT_OUT};
-use railhost::observe::Metrics;
-use railhost::outbox::enqueue::{Ingest, NewPayment};
-use railhost::outbox::operate::{Operator, RailFacts, Reason};
-use railhost::outbox::{Database, Error};
-use railhost::rail::{self, Rails, Reloaded, Rules, Sandbox};
-use railhost::relayer::{self, Options};
+use faults::{self, Guard, LEFT_OUT};
+use observe::Registry;
+use outbox::enqueue::{Ingest, NewPayment};
+use outbox::operate::{Operator, RailFacts, Reason};
+use outbox::{Database, Error};
+use rail::{self, Rails, Reloaded, Rules, Sandbox};
+use relayer::{self, Metrics, Options};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -113,7 +113,7 @@ impl Host {
         let rails = Rails::load(&sandbox, folder, Rules::default(), events).await.expect("they load");
         let rails = Arc::new(rails);
         let (stop, stopped) = watch::channel(false);
-        let metrics = Arc::new(Metrics::new().expect("metrics"));
+        let metrics = Arc::new(Metrics::new(&Registry::default()).expect("metrics"));
         let (counted, engine, served) = (metrics.clone(), sandbox.clone(), rails.clone());
         let running =
             tokio::spawn(

@@ -7,14 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
+use form::{CodeTable, Meaning, Operation, Row};
+use observe::Registry;
+use payment::{KeyForm, RailKey};
+use rail::definition::Definition;
+use rail::{self, Rails, Rules, Sandbox};
 use rail_simulators::{Audit, Booked, Entry, Name, Options, Simulator};
-use railhost::callbacks;
-use railhost::form::{CodeTable, Meaning, Operation, Row};
-use railhost::observe::Metrics;
-use railhost::payment::{KeyForm, RailKey};
-use railhost::rail::definition::Definition;
-use railhost::rail::{self, Rails, Rules, Sandbox};
-use railhost::relayer;
+use relayer::{Metrics, callbacks};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -189,7 +188,8 @@ impl Play {
         let (events, _) = mpsc::unbounded_channel();
         let rails = Rails::load(&sandbox, self._folder.path(), Rules::default(), events).await;
         let rails = Arc::new(rails.expect("they load"));
-        let (database, metrics) = (self.db.database(), Arc::new(Metrics::new().expect("metrics")));
+        let (database, metrics) =
+            (self.db.database(), Arc::new(Metrics::new(&Registry::default()).expect("metrics")));
         self.callbacks = Some(tokio::spawn(async move {
             callbacks::serve(listener, &database, sandbox, rails, metrics).await
         }));

@@ -2,8 +2,8 @@ use std::env;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use railhost::embedded::{Options, Server};
-use railhost::outbox::{Database, migrate};
+use dev::embedded::{Options, Server};
+use outbox::{Database, migrate};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::runtime::Runtime;

@@ -1,11 +1,10 @@
 //! Programs of others that some tests need: found on the machine, or unpacked from Debian's packages into `target/tools`,
 //! which installs nothing.
 
-use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
+use std::{env, fs};
 
 use crate::railhost_binary::profile_folder;
 

@@ -6,16 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use railhost::payment::{Instruction, Origin};
-use railhost::rail::artifact::Digest;
-use railhost::rail::definition::Definition;
-use railhost::rail::{
-    Attempt, CallError, CompileLimits, LoadError, LoadEvent, Loaded, Options, Rails, Rules, Sandbox, Task,
-};
+use payment::{Instruction, Origin};
+use rail::definition::Definition;
+use rail::{Attempt, CompileLimits, LoadError, LoadEvent, Loaded, Options, Rails, Rules, Sandbox, Task};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use uuid::Uuid;
+use verdict::call_error::CallError;
+use verdict::digest::Digest;
 
 use crate::canary::Canaries;
 use crate::rail::{Asked, Rail, Reply};

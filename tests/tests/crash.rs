@@ -5,12 +5,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use faults::{CRASH_AT, CrashPoint};
 use futures_util::{StreamExt, stream};
 use harness::PATIENCE;
 use harness::evidence::Proof;
 use harness::world::{Plan, Wanted, World};
 use rail_simulators::Name;
-use railhost::faults::{CRASH_AT, CrashPoint};
 use rustix::process::Signal;
 use serde_json::json;
 use toml::Table;

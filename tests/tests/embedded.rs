@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use dev::embedded::{self, Error, Options, Origin, Server};
 use harness::PATIENCE;
 use harness::port::Port;
-use railhost::embedded::{self, Error, Options, Origin, Server};
 use sqlx::postgres::PgConnection;
 use sqlx::{ConnectOptions, Connection};
 

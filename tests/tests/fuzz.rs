@@ -3,24 +3,24 @@
 //! `RAILHOST_FUZZ_SEED`.
 
 use std::collections::BTreeMap;
-use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::{env, fs};
 
 use bytes::Bytes;
+use conformance::{Case, Operation};
 use fastrand::Rng;
 use harness::play::rails_folder;
 use harness::yard::{Yard, guest};
 use harness::{railhost, railhost_path};
 use http::{Request, Response};
-use railhost::conformance::{Case, Operation};
-use railhost::outcome::{self, Class, Decision};
-use railhost::payment::{Instruction, Origin};
-use railhost::rail::definition::Definition;
-use railhost::rail::{self, Heard, Loaded, Sandbox, Script, Scripted, Task};
+use payment::{Instruction, Origin};
+use rail::definition::Definition;
+use rail::{self, Loaded, Sandbox, Script, Scripted, Task};
 use serde_json::Value;
 use uuid::Uuid;
+use verdict::answer::Heard;
+use verdict::decision::{Class, Decision};
 
 fn cases(share: usize) -> usize {
     let cases = env::var("RAILHOST_FUZZ_CASES").map_or(20_000, |text| text.parse().expect("a number"));
@@ -145,8 +145,8 @@ async fn damaged_replies(rail: &str) {
     let (recorded, mut rng) = (recorded(rail), rng());
     let judge = |task, attempt: &rail::Attempt| -> Decision {
         match task {
-            Task::Query => outcome::query(&attempt.heard, &attempt.witness),
-            _ => outcome::disburse(&attempt.heard, &attempt.witness),
+            Task::Query => verdict::query(&attempt.heard, &attempt.witness),
+            _ => verdict::disburse(&attempt.heard, &attempt.witness),
         }
     };
     let (mut paid, mut refused) = (0, 0);
@@ -174,7 +174,7 @@ async fn damaged_replies(rail: &str) {
                 let code = decision.rail_code.as_deref().unwrap_or_default();
                 let known = loaded.form.codes.rows.iter().any(|row| row.code == code);
                 assert!(
-                    known || decision.error_code == Some(outcome::ErrorCode::InvalidPayload),
+                    known || decision.error_code == Some(verdict::error_code::ErrorCode::InvalidPayload),
                     "refused for {code:?}, out of {}",
                     shown()
                 );
@@ -190,7 +190,7 @@ async fn damaged_replies(rail: &str) {
 /// What was recorded comes to the same in another process, by the same component and file.
 fn judged_again(rail: &str, definition: &Definition, folder: &Path, kept: &str) {
     let component = folder.join("component.wasm");
-    let bytes = railhost::builtin::component(rail).expect("it is built in");
+    let bytes = rail::builtin::component(rail).expect("it is built in");
     fs::write(&component, bytes).expect("written");
     let exchanges = folder.join("exchanges.jsonl");
     fs::write(&exchanges, kept).expect("written");

@@ -3,18 +3,17 @@
 
 use std::time::{Duration, Instant};
 
-use harness::PATIENCE;
-use harness::Role;
+use faults::{Guard, LEFT_OUT};
 use harness::play::set;
 use harness::sql::run;
 use harness::world::wire::Mode;
 use harness::world::{Audit, Plan, Wanted, World};
 use harness::yard::guest;
+use harness::{PATIENCE, Role};
 use rail_simulators::Name;
-use railhost::faults::{Guard, LEFT_OUT};
-use railhost::rail::artifact::Digest;
 use sqlx::AssertSqlSafe;
 use toml::Table;
+use verdict::digest::Digest;
 
 const FAULTS_MAX: u64 = 200;
 /// Longer than a lease.

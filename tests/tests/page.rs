@@ -10,9 +10,9 @@ use std::process::{Command, ExitStatus};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use dev::embedded::{Options, Server};
 use harness::sql::{column, run, scalar};
 use harness::{PATIENCE, Pg, railhost_path, scratch_folder};
-use railhost::embedded::{Options, Server};
 use rustix::process::{Pid, Signal, kill_process_group};
 use sqlx::{Connection, PgConnection};
 

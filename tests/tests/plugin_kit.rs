@@ -5,14 +5,14 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use conformance::{self, Case, Report, Verdict};
 use harness::yard::{Yard, guest};
 use harness::{Db, Pg, Role, forged, railhost, railhost_path};
-use railhost::conformance::{self, Case, Report, Verdict};
-use railhost::payment::is_unsafe;
-use railhost::rail::artifact::Digest;
-use railhost::rail::definition::Definition;
-use railhost::rail::{Options, Rules, Sandbox};
+use payment::is_unsafe;
+use rail::definition::Definition;
+use rail::{Options, Rules, Sandbox};
 use serde_json::Value;
+use verdict::digest::Digest;
 
 const PAYMENT: &str =
     r#"{ "amount": "10.50", "currency": "ZMW", "destination": { "msisdn": "260961234567" } }"#;
@@ -224,7 +224,7 @@ async fn the_adapters_that_come_with_the_host_keep_the_contract_and_are_small() 
     for name in ["mtn", "airtel", "bank"] {
         let folder = tempfile::tempdir().expect("a folder");
         let component = folder.path().join(format!("{name}.wasm"));
-        let bytes = railhost::builtin::component(name).expect("it is built in");
+        let bytes = rail::builtin::component(name).expect("it is built in");
         assert!(bytes.len() <= 200_000, "{name} has {} bytes", bytes.len());
         fs::write(&component, bytes).expect("written");
         let definition =

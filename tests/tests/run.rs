@@ -1,11 +1,10 @@
 //! The script that passes every check, with others in the place of the tools that it calls: whatever becomes of a run, its last
 //! lines say what it did not look at.
 
-use std::env;
-use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use std::{env, fs};
 
 const RUN: &str = include_str!("../run");
 const DENY_KNOWN: &str = "if [ \"$1\" = --version ]; then echo cargo-deny 0.20.2; fi\n";

@@ -1,55 +1,15 @@
 //! What a rail tells unasked. Signed, and about this payment, it is a reply; anything less is a hint to ask.
 
-use payment::{Instruction, KeyForm};
-use serde::Deserialize;
+use payment::KeyForm;
 
-use crate::codes::Operation;
+use crate::callback_file::{CallbackFile, VerifyFile};
 use crate::doc::Path;
-use crate::file::Encoding;
 use crate::json::Json;
-use crate::judge::Reading;
-use crate::load::Form;
-use crate::reply::{Format, Reply, ReplyFile, ReplyRule};
+use crate::reply::ReplyRule;
+use crate::reply_file::Format;
 
 /// The name under which an adapter reads it.
 pub const STEP: &str = "callback";
-
-/// `[callback]` of a rail's file.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CallbackFile {
-    pub verify: VerifyFile,
-    /// Where the body names the payment, for a rail that has one address for all of them. Without it the address names it.
-    pub names: Option<NameFile>,
-    /// How it is read. `bound` says that it is about this payment.
-    pub reply: ReplyFile,
-}
-
-/// By what it is known that the rail sent it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct VerifyFile {
-    /// One of `[keys]`.
-    pub key: String,
-    /// The header with the signature or the HMAC over the body.
-    pub header: String,
-    /// A text before it in the header, such as `sha256=`.
-    #[serde(default)]
-    pub prefix: String,
-    #[serde(default)]
-    pub encoding: Encoding,
-    /// It is a JWS, detached from the body.
-    #[serde(default)]
-    pub jws: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NameFile {
-    /// A JSON pointer.
-    pub at: String,
-    pub form: String,
-}
 
 /// The same, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,19 +78,5 @@ impl Callback {
     /// The forms of the key that it looks for.
     pub(crate) fn key_forms(&self) -> impl Iterator<Item = KeyForm> {
         self.rule.key_forms().chain(self.names.iter().map(|(_, form)| *form))
-    }
-}
-
-impl Form {
-    /// What the host reads in a callback that is known to be the rail's: as in the reply to a question.
-    pub fn read_callback(
-        &self,
-        callback: &Callback,
-        headers: &[(String, String)],
-        body: &[u8],
-        payment: &Instruction,
-    ) -> Reading {
-        let reply = Reply { status: 200, headers, body };
-        self.read_by(&callback.rule, Operation::QueryStatus, &reply, payment, false)
     }
 }

@@ -4,7 +4,7 @@ use payment::{Instruction, KeyForm};
 use roxmltree::{Document, Node};
 
 use crate::json::Json;
-use crate::reply::Format;
+use crate::reply_file::Format;
 
 /// A JSON pointer, or a path of element names.
 #[derive(Debug, Clone, PartialEq, Eq)]

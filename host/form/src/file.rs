@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::callback::CallbackFile;
+use crate::callback_file::CallbackFile;
 use crate::codes::CodeTable;
+use crate::encoding::Encoding;
 use crate::field::FieldFile;
 use crate::float::FloatFile;
 use crate::hours::HoursFile;
-use crate::reply::ReplyFile;
+use crate::reply_file::ReplyFile;
 
 /// All sections of a rail's file that belong to the form.
 #[derive(Debug, Clone, Default)]
@@ -197,14 +198,6 @@ pub enum DigestStyle {
     /// `SHA-256=…`, of RFC 3230, which draft-cavage signs.
     Digest,
     /// Hexadecimal digits alone.
-    Hex,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Encoding {
-    #[default]
-    Base64,
     Hex,
 }
 

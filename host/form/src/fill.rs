@@ -2,76 +2,28 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use chrono::{DateTime, FixedOffset, SecondsFormat, Utc};
-use payment::{Instruction, Violation};
+use chrono::{DateTime, FixedOffset, SecondsFormat};
+use payment::Violation;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use uuid::Uuid;
 
-use crate::file::{Computed, Encoding};
-use crate::fit::{narrative, payload};
+use crate::encoding::Encoding;
+use crate::file::Computed;
+use crate::fit::{narrative, payload, payload_text};
+use crate::form::Form;
+use crate::input::Input;
 use crate::json::Json;
-use crate::load::{Form, payload_text};
 use crate::profile::{
     MessageParameters, Unsigned, body_digest, cavage_header, cavage_text, jws_detached, jws_input,
 };
+use crate::refusal::Refusal;
 use crate::request::{RequestTemplate, Target, is_header};
-use crate::show::Shown;
+use crate::shown::Shown;
 use crate::slot::{Slot, Source, Text, TimeForm};
 use crate::step::Step;
 use crate::template::Body;
-
-/// What a request is made of, besides the form.
-#[derive(Clone, Copy)]
-pub struct Input<'i> {
-    pub payment: &'i Instruction,
-    /// The adapter's values, by the names of its variables.
-    pub values: &'i [(String, String)],
-    /// What the host read in earlier replies about this payment.
-    pub captured: &'i BTreeMap<String, String>,
-    pub secrets: &'i dyn Secrets,
-    /// What the rail wants an answer to.
-    pub challenge: Option<&'i str>,
-    pub now: DateTime<Utc>,
-}
-
-impl std::fmt::Debug for Input<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Input").field("payment", &self.payment.origin.outbox_id).finish_non_exhaustive()
-    }
-}
-
-/// What only the host knows.
-pub trait Secrets {
-    /// It gives names in the place of values: for people, and for digests.
-    fn is_shown(&self) -> bool {
-        false
-    }
-
-    fn secret(&self, name: &str) -> Option<&str>;
-
-    fn token(&self, name: &str) -> Option<&str>;
-
-    fn encrypt(&self, key: &str, text: &[u8]) -> Result<Vec<u8>, String>;
-
-    fn hmac(&self, key: &str, message: &[u8]) -> Result<Vec<u8>, String>;
-
-    fn sign(&self, key: &str, message: &[u8]) -> Result<Vec<u8>, String>;
-
-    /// A signature or an HMAC, whichever the key is for.
-    fn prove(&self, key: &str, message: &[u8]) -> Result<Vec<u8>, String> {
-        self.sign(key, message).or_else(|_| self.hmac(key, message))
-    }
-
-    /// A body under a fresh AES key, and that key under a public one, both in base64.
-    fn envelope(&self, key: &str, body: &[u8]) -> Result<(String, String), String>;
-
-    /// Where the rail may send news of this payment to.
-    fn callback(&self, outbox_id: Uuid) -> Option<String>;
-}
 
 /// A request, ready to leave.
 #[derive(Clone, PartialEq, Eq)]
@@ -93,20 +45,6 @@ impl std::fmt::Debug for Request {
             .field("method", &self.method)
             .finish_non_exhaustive()
     }
-}
-
-/// Why there is no request.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// The payment does not fit the form.
-    #[error("{0}")]
-    Payment(Violation),
-    /// What the adapter gave does not.
-    #[error("the adapter's values: {0}")]
-    Adapter(String),
-    /// Something of ours is missing or cannot be used.
-    #[error("{0}")]
-    Ours(String),
 }
 
 /// All but letters, digits and `-._~`.

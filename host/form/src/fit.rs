@@ -5,10 +5,10 @@ use std::cmp::Ordering;
 use payment::{Destination, Instruction, Violation};
 
 use crate::field::Writing;
-use crate::fill::Refusal;
+use crate::form::Form;
 use crate::json::Json;
-use crate::load::{Form, payload_text};
-use crate::reply::Compared;
+use crate::refusal::Refusal;
+use crate::reply_file::Compared;
 use crate::slot::{AmountForm, Source};
 use crate::step::Step;
 
@@ -261,4 +261,14 @@ pub(crate) fn narrative(payment: &Instruction) -> Option<&str> {
 /// What is shown of a name that somebody else chose.
 fn short(text: &str) -> String {
     text.chars().take(64).collect()
+}
+
+/// A value of the payload, as a text.
+pub(crate) fn payload_text(payload: &Json, pointer: &str) -> Result<Option<String>, &'static str> {
+    match payload.at(pointer) {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::Text(text)) => Ok(Some(text.clone())),
+        Some(Json::Number(digits)) => Ok(Some(digits.clone())),
+        Some(_) => Err("must be a text or a number"),
+    }
 }

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use payment::{Instruction, plain};
 use serde_json::{Value, json};
 
+use crate::callback::Callback;
 use crate::codes::{Code, Meaning, Operation, Side};
 use crate::file::StepClass;
-use crate::load::Form;
-use crate::reply::{Read, Reply, ReplyRule, Unread};
+use crate::form::Form;
+use crate::read::{Read, Unread};
+use crate::reply::{Reply, ReplyRule};
 use crate::step::Step;
 
 /// What a reply says of the payment.
@@ -110,6 +112,18 @@ impl Reading {
 }
 
 impl Form {
+    /// What the host reads in a callback that is known to be the rail's: as in the reply to a question.
+    pub fn read_callback(
+        &self,
+        callback: &Callback,
+        headers: &[(String, String)],
+        body: &[u8],
+        payment: &Instruction,
+    ) -> Reading {
+        let reply = Reply { status: 200, headers, body };
+        self.read_by(&callback.rule, Operation::QueryStatus, &reply, payment, false)
+    }
+
     /// What the host reads in a reply to a step.
     pub fn read(
         &self,

@@ -6,50 +6,73 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::FixedOffset;
 
 use crate::callback::Callback;
-use crate::codes::{CodeTable, Operation};
 use crate::field::{Field, FieldKind};
-use crate::file::{AmountFile, Computed, DestinationFile, FormFile, WayFile, WhenFile};
-use crate::float::FloatFile;
+use crate::file::{FormFile, StepClass, StepFile, WayFile, WhenFile};
+use crate::form::Form;
 use crate::hours::Hours;
-use crate::json::Json;
 use crate::reply::ReplyRule;
-use crate::slot::{Slot, Source, Text};
-use crate::step::Step;
-use crate::template::JsonTemplate;
-
-/// A rail's form, complete.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Form {
-    pub is_mock: bool,
-    pub currencies: Vec<String>,
-    pub codes: CodeTable,
-    /// When it pays; at any time where there are none.
-    pub hours: Option<Hours>,
-    /// What is left to pay from, by currency.
-    pub float: BTreeMap<String, FloatFile>,
-    /// What the rail tells unasked and signs.
-    pub callback: Option<Callback>,
-    pub(crate) offset: FixedOffset,
-    pub(crate) amount: AmountFile,
-    pub(crate) destination: DestinationFile,
-    pub(crate) parts: BTreeMap<String, Field>,
-    pub(crate) narrative: Option<Field>,
-    pub(crate) payload: BTreeMap<String, (String, Field)>,
-    pub(crate) settings: BTreeMap<String, String>,
-    pub(crate) variables: BTreeMap<String, (String, Field)>,
-    pub(crate) tables: BTreeMap<String, BTreeMap<String, String>>,
-    pub(crate) computed: BTreeMap<String, Computed>,
-    /// What is signed, by the names of computed values.
-    pub(crate) over: BTreeMap<String, Text>,
-    /// Protected headers, likewise.
-    pub(crate) protected: BTreeMap<String, JsonTemplate>,
-    pub(crate) steps: BTreeMap<String, Step>,
-    /// The first that fits a payment is its way; the last one fits all, if it is there.
-    pub(crate) ways: Vec<WayFile>,
-    pub(crate) query_status: Vec<String>,
-}
+use crate::request::RequestTemplate;
+use crate::step::{StatusPattern, Step};
 
 impl Form {
+    fn load_step(&self, file: &FormFile, name: &str, step: &StepFile) -> Result<Step, String> {
+        let key = format!("steps.{name}");
+        let request = match (&step.request, self.is_mock) {
+            (None, true) => None,
+            (Some(_), true) => {
+                return Err(format!("{key}.request is given, expected none: a mock has no network"));
+            }
+            (None, false) => return Err(format!("{key}.request is missing, expected METHOD {{base}}/path")),
+            (Some(line), false) => Some(RequestTemplate::load(&key, file, line, step)?),
+        };
+        let mut replies = Vec::new();
+        for (status, reply) in &step.reply {
+            let pattern = StatusPattern::parse(status).ok_or_else(|| {
+                format!("{key}.reply.{status}: expected an HTTP status, such as 200 or 4xx, or any")
+            })?;
+            replies.push((pattern, ReplyRule::load(&format!("{key}.reply.{status}"), reply)?));
+        }
+        replies.sort_by_key(|(pattern, _)| *pattern);
+        let asked_by_key =
+            self.is_mock || request.as_ref().is_some_and(|request| request.asks_by_key(step.class));
+        if step.class.is_of_payment() {
+            let unbound = replies.iter().any(|(_, rule)| rule.reads_anything() && !rule.binds());
+            if unbound && !asked_by_key {
+                return Err(format!(
+                    "{key} reads replies that may be about another payment, expected {{key:…}} as the request's only \
+                     selector, or bound in the reply"
+                ));
+            }
+        }
+        if step.again && step.class != StepClass::Prepare {
+            return Err(format!("{key}.again is given, expected that of a step that prepares"));
+        }
+        if let Some(challenge) = &step.challenge {
+            let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+            if !matches!(challenge.status, 400..=499)
+                || challenge.header.is_empty()
+                || !challenge.header.bytes().all(is_name)
+            {
+                return Err(format!(
+                    "{key}.challenge is {} with {:?}, expected a status of 400 to 499 and a header in lower case",
+                    challenge.status, challenge.header
+                ));
+            }
+            if !step.class.is_of_payment() {
+                return Err(format!("{key}.challenge is given, expected that of a step for payments"));
+            }
+        }
+        Ok(Step {
+            name: name.to_owned(),
+            class: step.class,
+            again: step.again,
+            challenge: step.challenge.clone(),
+            request,
+            replies,
+            asked_by_key,
+        })
+    }
+
     pub fn load(file: &FormFile) -> Result<Self, String> {
         let mut parts = BTreeMap::new();
         for (name, field) in &file.destination.parts {
@@ -123,90 +146,6 @@ impl Form {
         }
     }
 
-    /// A step by its name.
-    pub fn step(&self, name: &str) -> Option<&Step> {
-        self.steps.get(name)
-    }
-
-    pub fn steps(&self) -> impl Iterator<Item = &Step> {
-        self.steps.values()
-    }
-
-    /// The same without the rule that a reply has to be about the payment. For tests of what that rule is for.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn unbound(&self) -> Self {
-        let mut form = self.clone();
-        for step in form.steps.values_mut() {
-            step.asked_by_key = true;
-            step.replies.iter_mut().for_each(|(_, rule)| rule.unbind());
-        }
-        form
-    }
-
-    /// Everything by which a word on a payment is read.
-    pub(crate) fn rules(&self) -> impl Iterator<Item = &ReplyRule> {
-        let payments = self.steps.values().filter(|step| step.class.is_of_payment());
-        let steps = payments.flat_map(|step| &step.replies).map(|(_, rule)| rule);
-        steps.chain(self.callback.iter().map(|callback| &callback.rule))
-    }
-
-    /// All requests of an operation, whichever way a payment goes.
-    pub fn steps_of(&self, operation: Operation) -> impl Iterator<Item = &Step> {
-        let names: BTreeSet<&String> = match operation {
-            Operation::Disburse => self.ways.iter().flat_map(|way| &way.steps).collect(),
-            Operation::QueryStatus => self.query_status.iter().collect(),
-        };
-        names.into_iter().filter_map(|name| self.steps.get(name))
-    }
-
-    /// The most requests that one attempt makes, but for those that bring tokens.
-    pub fn requests_max(&self) -> usize {
-        self.ways.iter().map(|way| way.steps.len()).max().unwrap_or(1)
-    }
-
-    /// The request that asks what became of a payment: the first that can be filled in with what was captured.
-    pub fn question(&self, captured: &BTreeMap<String, String>) -> Option<&Step> {
-        let steps = self.query_status.iter().filter_map(|name| self.steps.get(name));
-        steps.into_iter().find(|step| step.carries().iter().all(|name| captured.contains_key(*name)))
-    }
-
-    /// What the reply of a balance step says is left in a currency, in its smallest unit.
-    pub fn float_left(&self, currency: &str, body: &[u8]) -> Result<i128, String> {
-        let float = self.float.get(currency).ok_or_else(|| format!("float has no {currency}"))?;
-        float.read(currency, self.amount.minor.get(currency).copied(), body)
-    }
-
-    /// Whether the rail can be asked what became of a payment.
-    pub fn can_query(&self) -> bool {
-        !self.query_status.is_empty()
-    }
-
-    /// What the adapter may fill in: name, purpose, and whether it may leave it out.
-    pub fn variables(&self) -> impl Iterator<Item = (&str, &str, bool)> {
-        self.variables
-            .iter()
-            .map(|(name, (purpose, field))| (name.as_str(), purpose.as_str(), field.optional))
-    }
-
-    /// Tokens that a step carries.
-    pub fn tokens_of<'s>(&self, step: &'s Step) -> BTreeSet<&'s str> {
-        let token = |slot: &'s Slot| match &slot.source {
-            Source::Token(name) => Some(name.as_str()),
-            _ => None,
-        };
-        step.slots().iter().filter_map(token).collect()
-    }
-
-    /// Keys by which a step encrypts or signs.
-    pub fn keys_of(&self, step: &Step) -> BTreeSet<&str> {
-        let used = |slot: &Slot| match &slot.source {
-            Source::Computed(name, _) => self.computed.get(name).and_then(Computed::key),
-            _ => None,
-        };
-        step.slots().iter().filter_map(used).collect()
-    }
-
     pub(crate) fn check_values(&self) -> Result<(), String> {
         let three = |code: &String| code.len() == 3 && code.bytes().all(|byte| byte.is_ascii_uppercase());
         if let Some(code) = self.currencies.iter().find(|code| !three(code)) {
@@ -270,14 +209,4 @@ fn is_decimal(text: &str) -> bool {
 /// `+02:00`. The day is the rail's, not that of Greenwich.
 fn offset(text: &str) -> Result<FixedOffset, String> {
     text.parse().map_err(|_| format!("utc_offset is {text:?}, expected such as +02:00"))
-}
-
-/// A value of the payload, as a text.
-pub(crate) fn payload_text(payload: &Json, pointer: &str) -> Result<Option<String>, &'static str> {
-    match payload.at(pointer) {
-        None | Some(Json::Null) => Ok(None),
-        Some(Json::Text(text)) => Ok(Some(text.clone())),
-        Some(Json::Number(digits)) => Ok(Some(digits.clone())),
-        Some(_) => Err("must be a text or a number"),
-    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::field::{Field, Writing};
 use crate::file::{Computed, FormFile, StepClass};
-use crate::load::Form;
+use crate::form::Form;
 use crate::profile::{is_cavage_own, is_derived, is_quotable};
 use crate::request::RequestTemplate;
 use crate::slot::{AmountForm, Piece, Slot, Source, Text, TimeForm};

@@ -1,16 +1,12 @@
 //! A reply in, facts out. Strict: what is there twice, is not a plain text, or is about another payment is not read.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use payment::{Instruction, KeyForm, same_amount};
-use roxmltree::Document;
-use serde::Deserialize;
+use payment::KeyForm;
 
-use crate::codes::Code;
-use crate::doc::{Doc, Path, is_blank, is_key};
-use crate::field::{Field, FieldFile};
-use crate::json::Json;
-use crate::load::Form;
+use crate::doc::{Doc, Path, is_blank};
+use crate::field::Field;
+use crate::reply_file::{BoundFile, CaptureFile, Compared, EchoFile, FactFile, Format, PickFile, ReplyFile};
 
 /// A reply as it came.
 #[derive(Debug, Clone, Copy)]
@@ -20,134 +16,27 @@ pub struct Reply<'r> {
     pub body: &'r [u8],
 }
 
-/// How a reply is read, as the rail's file writes it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ReplyFile {
-    pub body: Format,
-    /// Where the key stands in the reply: each that is there has to be ours.
-    pub bound: Vec<BoundFile>,
-    /// The entry of a list that is about this payment; all paths begin there.
-    pub pick: Option<PickFile>,
-    pub facts: BTreeMap<String, FactFile>,
-    /// The rail's own name for the payment.
-    pub reference: Option<FactFile>,
-    /// What is written into later requests of this payment.
-    pub capture: BTreeMap<String, CaptureFile>,
-    /// What the rail repeats of the payment. Before the payment all of it has to be there and as instructed.
-    pub echo: Vec<EchoFile>,
-    /// Of XML: elements that stand there, once at most, and nowhere else.
-    pub only_at: Vec<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Format {
-    #[default]
-    Json,
-    Xml,
-    /// Plain text.
-    Text,
-    /// Nothing, or nothing that counts.
-    None,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BoundFile {
-    pub at: String,
-    /// In which form the key stands there.
-    pub form: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PickFile {
-    pub from: String,
-    /// From the entry on.
-    pub by: String,
-    pub form: String,
-}
-
-/// Where a fact stands: one of these.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct FactFile {
-    pub one: Option<String>,
-    /// The first of these places that has one.
-    pub first_of: Vec<String>,
-    /// All values in all of these places.
-    pub all_of: Vec<String>,
-    /// How many entries the list has.
-    pub count: Option<String>,
-    /// The whole of a plain text.
-    pub whole: bool,
-    /// `blank`, where the body is.
-    pub blank: bool,
-    /// A header of the reply.
-    pub header: Option<String>,
-    /// Only where this other fact is not there.
-    pub unless: Option<String>,
-}
-
-/// A value of the rail's that later requests carry: where it stands, and which texts it may be.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CaptureFile {
-    pub one: String,
-    pub field: FieldFile,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EchoFile {
-    /// `amount`, `currency` or `destination.PART`.
-    pub of: String,
-    pub one: String,
-    #[serde(default, rename = "as")]
-    pub compared: Compared,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Compared {
-    #[default]
-    Exact,
-    /// By value: `5` is `5.00`.
-    Decimal,
-    /// In the rail's unit.
-    Minor,
-    /// Of phone numbers: as the slots of these names write them.
-    National,
-    Local,
-    Plus,
-    /// `*` stands for a character that is not shown.
-    Masked,
-    /// One of the two is the end of the other.
-    Suffix,
-}
-
 /// How a reply is read, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplyRule {
-    format: Format,
-    bound: Vec<(Path, KeyForm)>,
-    pick: Option<(Path, Path, KeyForm)>,
-    facts: Vec<(String, Fact)>,
-    reference: Option<Fact>,
-    capture: Vec<(String, Path, Field)>,
-    echo: Vec<(String, Path, Compared)>,
-    only_at: Vec<Path>,
+    pub(crate) format: Format,
+    pub(crate) bound: Vec<(Path, KeyForm)>,
+    pub(crate) pick: Option<(Path, Path, KeyForm)>,
+    pub(crate) facts: Vec<(String, Fact)>,
+    pub(crate) reference: Option<Fact>,
+    pub(crate) capture: Vec<(String, Path, Field)>,
+    pub(crate) echo: Vec<(String, Path, Compared)>,
+    pub(crate) only_at: Vec<Path>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Fact {
-    place: Place,
-    unless: Option<String>,
+pub(crate) struct Fact {
+    pub(crate) place: Place,
+    pub(crate) unless: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
+pub(crate) enum Place {
     One(Path),
     FirstOf(Vec<Path>),
     AllOf(Vec<Path>),
@@ -155,33 +44,6 @@ enum Place {
     Whole,
     Blank,
     Header(String),
-}
-
-/// What the host read in a reply that is bound to the payment.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Read {
-    pub facts: Vec<Code>,
-    pub reference: Option<String>,
-    pub captured: BTreeMap<String, String>,
-    /// What the rail repeats of the payment and is not as instructed, by name.
-    pub differs: Vec<String>,
-    /// What it does not repeat.
-    pub unrepeated: Vec<String>,
-}
-
-/// Why a reply is not read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unread {
-    /// It is not of the format that the rail speaks: a gateway's page, or nothing. What its status says still counts.
-    Foreign(String),
-    /// It could be read in two ways, or is about another payment.
-    Doubtful(String),
-}
-
-impl From<String> for Unread {
-    fn from(why: String) -> Self {
-        Self::Doubtful(why)
-    }
 }
 
 /// The name of the fact that a list has no entry for this payment.
@@ -328,127 +190,6 @@ impl ReplyRule {
         };
         self.echo.iter().filter(whole).map(|(of, ..)| of.as_str())
     }
-
-    /// Reads a reply. `asked_by_key`: the request named the payment and nothing else, so that the reply is about it unless it says
-    /// something else.
-    pub(crate) fn read(
-        &self,
-        form: &Form,
-        reply: &Reply<'_>,
-        payment: &Instruction,
-        asked_by_key: bool,
-    ) -> Result<Read, Unread> {
-        let (text, parsed);
-        let utf8 =
-            || str::from_utf8(reply.body).map_err(|_| Unread::Foreign("the reply is not UTF-8".to_owned()));
-        let whole = match self.format {
-            _ if is_blank(reply.body) => Doc::Nothing,
-            Format::None => Doc::Nothing,
-            Format::Json => {
-                parsed = Json::read(reply.body).map_err(|error| {
-                    let why = format!("the reply {error}");
-                    // What begins like JSON is the rail's own, and says something that is not understood.
-                    let is_json = matches!(reply.body.trim_ascii_start().first(), Some(b'{' | b'['));
-                    if error.is_ambiguous || is_json { Unread::Doubtful(why) } else { Unread::Foreign(why) }
-                })?;
-                Doc::Json(&parsed)
-            }
-            Format::Xml => {
-                text = Document::parse(utf8()?)
-                    .map_err(|error| Unread::Foreign(format!("the reply is not valid XML: {error}")))?;
-                Doc::Xml(&text)
-            }
-            Format::Text => Doc::Text(utf8()?),
-        };
-        let mut found_key = false;
-        for (path, form) in &self.bound {
-            for value in whole.keys(path)? {
-                match is_key(&value, payment, *form) {
-                    true => found_key = true,
-                    false => return Err(Unread::Doubtful("the reply is about another payment".to_owned())),
-                }
-            }
-        }
-        let doc = match &self.pick {
-            None => whole,
-            Some((from, by, form)) => match whole.pick(from, by, *form, payment)? {
-                Some(entry) => {
-                    found_key = true;
-                    Doc::Json(entry)
-                }
-                None if !asked_by_key => {
-                    return Err(Unread::Doubtful(
-                        "an empty list, and the request did not ask for this payment".to_owned(),
-                    ));
-                }
-                None => return Ok(Read { facts: vec![Code::new(PICKED, NONE)], ..Read::default() }),
-            },
-        };
-        if !found_key && !asked_by_key {
-            return Err(Unread::Doubtful("the reply does not say which payment it is about".to_owned()));
-        }
-        Ok(self.read_bound(form, &doc, reply, payment)?)
-    }
-
-    fn read_bound(
-        &self,
-        form: &Form,
-        doc: &Doc<'_>,
-        reply: &Reply<'_>,
-        payment: &Instruction,
-    ) -> Result<Read, String> {
-        doc.only_at(&self.only_at)?;
-        let mut read = Read::default();
-        for (name, fact) in &self.facts {
-            let is_there = |other: &String| read.facts.iter().any(|code| code.field == *other);
-            if fact.unless.as_ref().is_some_and(is_there) {
-                continue;
-            }
-            for value in fact.values(doc, reply)? {
-                read.facts.push(Code::new(name, value));
-            }
-        }
-        if let Some(reference) = &self.reference {
-            // One that cannot be read spoils no verdict.
-            read.reference = reference.values(doc, reply).ok().and_then(|values| values.into_iter().next());
-        }
-        for (name, path, field) in &self.capture {
-            if let Some(value) = doc.one(path)? {
-                let value =
-                    field.check(&value).map_err(|problem| format!("{name}, to be captured, {problem}"))?;
-                read.captured.insert(name.clone(), value);
-            }
-        }
-        for (of, path, compared) in &self.echo {
-            let Some(instructed) = form.instructed(payment, of, *compared) else { continue };
-            match doc.one(path) {
-                Ok(Some(said)) if compared.equal(&instructed, &said) => {}
-                Ok(Some(_)) => read.differs.push(of.clone()),
-                _ => read.unrepeated.push(of.clone()),
-            }
-        }
-        Ok(read)
-    }
-}
-
-impl Compared {
-    fn equal(self, instructed: &str, said: &str) -> bool {
-        let digits = |text: &str| text.trim_start_matches('+').to_owned();
-        match self {
-            Self::Exact => digits(instructed) == digits(said),
-            Self::Minor | Self::National | Self::Local | Self::Plus => instructed == said,
-            Self::Decimal => same_amount(instructed, said),
-            Self::Masked => {
-                let (instructed, said) = (digits(instructed), digits(said));
-                instructed.chars().count() == said.chars().count()
-                    && instructed.chars().zip(said.chars()).all(|(left, right)| right == '*' || left == right)
-            }
-            Self::Suffix => {
-                let (instructed, said) = (digits(instructed), digits(said));
-                said.len() >= 4 && (instructed.ends_with(&said) || said.ends_with(&instructed))
-            }
-        }
-    }
 }
 
 impl Fact {
@@ -484,7 +225,7 @@ impl Fact {
         Ok(Self { place, unless: file.unless.clone() })
     }
 
-    fn values(&self, doc: &Doc<'_>, reply: &Reply<'_>) -> Result<Vec<String>, String> {
+    pub(crate) fn values(&self, doc: &Doc<'_>, reply: &Reply<'_>) -> Result<Vec<String>, String> {
         let values: Vec<String> = match &self.place {
             Place::One(path) => doc.one(path)?.into_iter().collect(),
             Place::FirstOf(paths) => {

@@ -8,52 +8,15 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::file::StepClass;
-use crate::fill::{Input, Secrets};
-use crate::load::Form;
+use crate::form::Form;
+use crate::input::Input;
 use crate::request::RequestTemplate;
+use crate::shown::Shown;
 use crate::slot::Source;
 use crate::step::Step;
 
 /// The same payment in every example.
 const OUTBOX_ID: Uuid = Uuid::from_u128(0x0000_0000_0000_4000_8000_0000_0000_0001);
-
-/// Names in place of values: what may be seen of a request.
-#[derive(Debug)]
-pub struct Shown;
-
-impl Secrets for Shown {
-    fn is_shown(&self) -> bool {
-        true
-    }
-
-    fn secret(&self, _: &str) -> Option<&str> {
-        Some("[secret]")
-    }
-
-    fn token(&self, _: &str) -> Option<&str> {
-        Some("[token]")
-    }
-
-    fn encrypt(&self, _: &str, _: &[u8]) -> Result<Vec<u8>, String> {
-        Ok(b"[encrypted]".to_vec())
-    }
-
-    fn hmac(&self, _: &str, _: &[u8]) -> Result<Vec<u8>, String> {
-        Ok(b"[hmac]".to_vec())
-    }
-
-    fn sign(&self, _: &str, _: &[u8]) -> Result<Vec<u8>, String> {
-        Ok(b"[signature]".to_vec())
-    }
-
-    fn envelope(&self, _: &str, _: &[u8]) -> Result<(String, String), String> {
-        Ok(("[sealed body]".to_owned(), "[sealed key]".to_owned()))
-    }
-
-    fn callback(&self, _: Uuid) -> Option<String> {
-        None
-    }
-}
 
 impl Form {
     /// The requests of one payment in a currency, as they would leave, without secrets.

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::file::{ChallengeFile, FormFile, StepClass, StepFile};
-use crate::load::Form;
+use crate::file::{ChallengeFile, StepClass};
 use crate::reply::ReplyRule;
 use crate::request::RequestTemplate;
 use crate::slot::{Slot, Source};
@@ -51,66 +50,6 @@ impl StatusPattern {
             Self::Hundred(hundred) => status / 100 == hundred,
             Self::Any => true,
         }
-    }
-}
-
-impl Form {
-    pub(crate) fn load_step(&self, file: &FormFile, name: &str, step: &StepFile) -> Result<Step, String> {
-        let key = format!("steps.{name}");
-        let request = match (&step.request, self.is_mock) {
-            (None, true) => None,
-            (Some(_), true) => {
-                return Err(format!("{key}.request is given, expected none: a mock has no network"));
-            }
-            (None, false) => return Err(format!("{key}.request is missing, expected METHOD {{base}}/path")),
-            (Some(line), false) => Some(RequestTemplate::load(&key, file, line, step)?),
-        };
-        let mut replies = Vec::new();
-        for (status, reply) in &step.reply {
-            let pattern = StatusPattern::parse(status).ok_or_else(|| {
-                format!("{key}.reply.{status}: expected an HTTP status, such as 200 or 4xx, or any")
-            })?;
-            replies.push((pattern, ReplyRule::load(&format!("{key}.reply.{status}"), reply)?));
-        }
-        replies.sort_by_key(|(pattern, _)| *pattern);
-        let asked_by_key =
-            self.is_mock || request.as_ref().is_some_and(|request| request.asks_by_key(step.class));
-        if step.class.is_of_payment() {
-            let unbound = replies.iter().any(|(_, rule)| rule.reads_anything() && !rule.binds());
-            if unbound && !asked_by_key {
-                return Err(format!(
-                    "{key} reads replies that may be about another payment, expected {{key:…}} as the request's only \
-                     selector, or bound in the reply"
-                ));
-            }
-        }
-        if step.again && step.class != StepClass::Prepare {
-            return Err(format!("{key}.again is given, expected that of a step that prepares"));
-        }
-        if let Some(challenge) = &step.challenge {
-            let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-            if !matches!(challenge.status, 400..=499)
-                || challenge.header.is_empty()
-                || !challenge.header.bytes().all(is_name)
-            {
-                return Err(format!(
-                    "{key}.challenge is {} with {:?}, expected a status of 400 to 499 and a header in lower case",
-                    challenge.status, challenge.header
-                ));
-            }
-            if !step.class.is_of_payment() {
-                return Err(format!("{key}.challenge is given, expected that of a step for payments"));
-            }
-        }
-        Ok(Step {
-            name: name.to_owned(),
-            class: step.class,
-            again: step.again,
-            challenge: step.challenge.clone(),
-            request,
-            replies,
-            asked_by_key,
-        })
     }
 }
 

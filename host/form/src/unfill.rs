@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use percent_encoding::percent_decode_str;
 use roxmltree::{Document, Node};
 
+use crate::form::Form;
 use crate::json::Json;
-use crate::load::Form;
 use crate::request::RequestTemplate;
 use crate::slot::{Piece, Text};
 use crate::step::Step;

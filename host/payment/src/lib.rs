@@ -9,6 +9,7 @@ mod key;
 mod money;
 mod plain;
 mod private;
+mod violation;
 
 use std::fmt;
 
@@ -19,25 +20,7 @@ pub use key::{KeyForm, RailKey};
 pub use money::{Money, decimals, same_amount};
 pub use plain::{is_unsafe, plain};
 pub use private::Private;
-
-/// Something that keeps a payment from being sent, and where.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
-    pub field: String,
-    pub problem: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.problem)
-    }
-}
-
-impl Violation {
-    pub fn new(field: &str, problem: impl Into<String>) -> Self {
-        Self { field: field.to_owned(), problem: problem.into() }
-    }
-}
+pub use violation::Violation;
 
 /// Whom to pay: by a single text, by named parts, or both ways empty. Shown to nobody: `Debug` masks it.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]

@@ -1,7 +1,7 @@
 use iso_currency::Currency;
 use serde_json::Value;
 
-use super::Violation;
+use super::violation::Violation;
 
 /// An amount in canonical form: digits, and exactly as many decimals as its currency has. Never a float.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,10 +8,11 @@ use std::thread::available_parallelism;
 use anyhow::Context;
 use bytes::Bytes;
 use http::Request;
-use railhost::outbox::enqueue::NewPayment;
-use railhost::payment::{Instruction, Money, Origin, Violation};
-use railhost::rail::{Attempt, Heard, Loaded, Sandbox, Script, Scripted, Task};
+use outbox::enqueue::NewPayment;
+use payment::{Instruction, Money, Origin, Violation};
+use rail::{Attempt, Loaded, Sandbox, Script, Scripted, Task};
 use uuid::Uuid;
+use verdict::answer::Heard;
 
 use super::adapters;
 use super::session::Session;

@@ -4,18 +4,17 @@ use std::io::{IsTerminal, stderr, stdin};
 use std::process::ExitCode;
 
 use clap::Args;
-use railhost::outbox;
-use railhost::outbox::read::{Payment, Reader};
+use outbox::read::{Payment, Reader};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::choose::Filters;
-use super::print::{out, out_json, say};
 use super::session::Session;
 use super::shown::money;
 use super::sums::Sums;
-use super::{BadArgument, Missing, exit};
+use terminal::print::{out, out_json, say};
+use terminal::{BadArgument, Missing, exit};
 
 /// Payments by their ids, or all that the filters choose.
 #[derive(Debug, Args)]

@@ -1,13 +1,14 @@
 use std::process::ExitCode;
 
-use railhost::outbox::Database;
-use railhost::outbox::ready::{self, Found};
-use railhost::rail::Loaded;
+use outbox::Database;
+use outbox::ready::{self, Found};
+use rail::Loaded;
 use serde_json::{Value, json};
 
-use super::print::{complain, out, out_json, say};
-use super::{adapters, exit};
+use super::adapters;
 use crate::config::{self, Config};
+use terminal::exit;
+use terminal::print::{complain, out, out_json, say};
 
 /// What a look at everything found.
 struct Checked<'c> {

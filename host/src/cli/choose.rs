@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta, Utc};
 use clap::{Args, ValueEnum};
-use railhost::outbox::read::Filter;
+use outbox::read::Filter;
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which payments")]

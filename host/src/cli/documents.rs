@@ -4,11 +4,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use super::Arguments;
-use super::print::{say, write_out};
+use terminal::print::{say, write_out};
 
 #[derive(Debug, Args)]
 pub(super) struct Completions {
@@ -17,9 +16,9 @@ pub(super) struct Completions {
 }
 
 impl Completions {
-    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(self, mut command: Command) -> anyhow::Result<ExitCode> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Arguments::command(), "railhost", &mut script);
+        clap_complete::generate(self.shell, &mut command, "railhost", &mut script);
         write_out(&script)?;
         Ok(ExitCode::SUCCESS)
     }
@@ -33,15 +32,15 @@ pub(super) struct Man {
 }
 
 impl Man {
-    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(self, command: Command) -> anyhow::Result<ExitCode> {
         let Some(folder) = self.folder else {
             let mut page = Vec::new();
-            clap_mangen::Man::new(Arguments::command()).render(&mut page)?;
+            clap_mangen::Man::new(command).render(&mut page)?;
             write_out(&page)?;
             return Ok(ExitCode::SUCCESS);
         };
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        clap_mangen::generate_to(Arguments::command(), &folder)
+        clap_mangen::generate_to(command, &folder)
             .with_context(|| format!("cannot write to {}", folder.display()))?;
         say(&format!("The pages are in {}.", folder.display()));
         Ok(ExitCode::SUCCESS)

@@ -2,16 +2,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use railhost::outbox::Error;
-use railhost::outbox::enqueue::{Ingest, NewPayment};
+use outbox::Error;
+use outbox::enqueue::{Ingest, NewPayment};
 use serde_json::json;
 
 use super::accept::Acceptance;
 use super::import::{Format, Import};
-use super::print::{out, out_json};
 use super::session::Session;
+use super::strict_json;
 use super::sums::Sums;
-use super::{BadArgument, Missing, Refused, strict_json};
+use terminal::print::{out, out_json};
+use terminal::{BadArgument, Missing, Refused};
 
 /// One payment by its parts, or --file for many.
 #[derive(Debug, Args)]

@@ -1,6 +1,18 @@
 //! What stands under the help of each command. A test reads every line of them as a shell would.
 
-pub(super) const ALL: &str = "Examples:
+macro_rules! exit_codes {
+    () => {
+        "
+
+Exit codes: 0 done, 3 gaps found, 64 wrong arguments or configuration, 65 the payment or some lines refused,
+66 no such payment, participant, rail or file, 69 PostgreSQL not available or not migrated, 77 refused as things stand,
+1 anything else."
+    };
+}
+
+#[cfg(feature = "dev")]
+pub(super) const ALL: &str = concat!(
+    "Examples:
   railhost demo                                   see payments move through a PostgreSQL of its own
   railhost --dev serve                            carry them to their rails
   railhost --dev enqueue --file payments.csv      accept a file of payments, again if need be
@@ -9,17 +21,25 @@ pub(super) const ALL: &str = "Examples:
   railhost --dev find inv-1                       where is this payment?
   railhost --dev timeline --instruction inv-1     and what happened to it?
   railhost --dev pause mock --by ada --why 'float is low'
-  railhost --dev resolve 0198c5a2-7b1e-7c3d-9f00-1234567890ab --money-moved no --evidence 'statement of 3 May' --by ada --why 'asked the rail'
+  railhost --dev resolve 0198c5a2-7b1e-7c3d-9f00-1234567890ab --money-moved no --evidence 'statement of 3 May' --by ada --why 'asked the rail'",
+    exit_codes!()
+);
 
-Exit codes: 0 done, 3 gaps found, 64 wrong arguments or configuration, 65 the payment or some lines refused,
-66 no such payment, participant, rail or file, 69 PostgreSQL not available or not migrated, 77 refused as things stand,
-1 anything else.";
+#[cfg(not(feature = "dev"))]
+pub(super) const ALL: &str = concat!(
+    "Examples:
+  railhost --config config/production.toml migrate
+  railhost --config config/production.toml serve
+  railhost enqueue --file payments.csv      accept a file of payments, again if need be
+  railhost status                           what waits, what is leased, what is parked
+  railhost find inv-1                       where is this payment?
 
-pub(super) const DEMO: &str = "Examples:
-  railhost demo";
+This build has no demo, simulate, bench, plugin run and --dev: railhost-dev has them.",
+    exit_codes!()
+);
 
 pub(super) const SERVE: &str = "Examples:
-  railhost --dev serve
+  railhost --config config/production.toml serve
   railhost --config config/production.toml serve --log-format json";
 
 pub(super) const MIGRATE: &str = "Examples:
@@ -107,13 +127,6 @@ pub(super) const RETENTION: &str = "Examples:
 pub(super) const CHECK: &str = "Examples:
   railhost --config config/production.toml check";
 
-pub(super) const SIMULATE: &str = "Examples:
-  railhost simulate mtn
-  railhost simulate --rail rail.toml --exchanges exchanges";
-
-pub(super) const BENCH: &str = "Examples:
-  railhost bench config/bench/1-burn-down.toml --quick";
-
 pub(super) const PLUGIN: &str = "Examples:
   railhost plugin new myrail
   railhost plugin inspect myrail.wasm
@@ -139,11 +152,6 @@ pub(super) const PLUGIN_TEST: &str = "Examples:
   railhost plugin test myrail.wasm
   railhost plugin test myrail.wasm --rail rail.toml --exchanges exchanges
   railhost plugin test myrail.wasm --rail rail.toml --exchanges exchanges --report report.json";
-
-pub(super) const PLUGIN_RUN: &str = "Examples:
-  railhost plugin run
-  railhost plugin run myrail --watch
-  railhost plugin run myrail --script 'otherwise: pay close-after'";
 
 pub(super) const PLUGIN_RECORD: &str = "Examples:
   railhost plugin record --rail rail.toml --payment '{\"amount\": \"1.00\", \"currency\": \"ZMW\", \"destination\": \"260961234567\"}' --out recorded

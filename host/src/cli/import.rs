@@ -4,6 +4,7 @@
 //! recognised, and what was refused is refused and named again.
 
 mod csv;
+mod format;
 mod lines;
 mod physical;
 mod source;
@@ -15,20 +16,19 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
-use railhost::outbox;
-use railhost::outbox::enqueue::{Accepted, Ingest, NewPayment};
+use outbox::enqueue::{Accepted, Ingest, NewPayment};
 use serde::Serialize;
 use serde_json::json;
 
+pub(super) use self::format::Format;
 use super::accept::Acceptance;
-use super::exit;
-use super::print::{complain, out, out_json, say};
 use super::session::Session;
 use super::sums::Sums;
 use lines::Line;
 use source::Source;
+use terminal::exit;
+use terminal::print::{complain, out, out_json, say};
 
 #[derive(Debug)]
 pub(super) struct Import {
@@ -38,15 +38,6 @@ pub(super) struct Import {
     pub batch_rows: usize,
     pub dry_run: bool,
     pub unchecked: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
-    /// A header and a payment a line, RFC 4180.
-    Csv,
-    /// A JSON object a line.
-    #[value(alias = "ndjson")]
-    Jsonl,
 }
 
 /// A PostgreSQL that restarts, or fails over, is back by then.

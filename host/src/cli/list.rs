@@ -3,14 +3,14 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use railhost::outbox::read::{Filter, Reader};
+use outbox::read::{Filter, Reader};
 use serde_json::json;
 
 use super::choose::Filters;
-use super::print::{out, out_json, say, write_out};
 use super::session::Session;
 use super::shown::{Shown, as_csv, as_table};
-use super::{BadArgument, Missing};
+use terminal::print::{out, out_json, say, write_out};
+use terminal::{BadArgument, Missing};
 
 #[derive(Debug, Args)]
 pub(super) struct List {

@@ -2,12 +2,13 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
-use railhost::outbox::operate::{Operator, Reason};
+use outbox::operate::{Operator, Reason};
 use serde_json::json;
 
-use super::print::{out, out_json};
 use super::session::Session;
-use super::{Missing, Signature};
+use super::signature::Signature;
+use terminal::Missing;
+use terminal::print::{out, out_json};
 
 #[derive(Debug, Args)]
 pub(super) struct Rail {

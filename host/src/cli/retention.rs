@@ -9,13 +9,13 @@ use anyhow::Context;
 use clap::Args;
 use futures_util::TryStreamExt;
 use indicatif::{ProgressBar, ProgressStyle};
-use railhost::outbox::retain::{Month, Retention};
+use outbox::retain::{Month, Retention};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::print::{out, out_json, say, table};
 use super::session::Session;
 use crate::config::Config;
+use terminal::print::{out, out_json, say, table};
 
 #[derive(Debug, Args)]
 pub(super) struct Run {

@@ -10,23 +10,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use railhost::observe::{self, Health, Metrics};
-use railhost::outbox::lease::Executor;
-use railhost::outbox::read::Reader;
-use railhost::outbox::{Database, Error, ready};
-use railhost::rail::{Rails, Rules, Sandbox};
-use railhost::relayer;
-use railhost::{callbacks, conformance};
+use observe::Registry;
+use outbox::lease::Executor;
+use outbox::read::Reader;
+use outbox::{Database, Error, ready};
+use rail::{Rails, Rules, Sandbox};
+use relayer::{Health, Metrics, callbacks};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use self::record::Recorder;
-use super::print::say;
+use super::adapters;
 use super::session::Session;
-use super::{BadArgument, adapters};
 use crate::config::Config;
-use crate::telemetry;
+use crate::{telemetry, version};
+use terminal::BadArgument;
+use terminal::print::say;
 
 /// How often the rails' files are looked at for changes.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -82,7 +82,7 @@ impl Serve {
             ready = database_is_ready(session) => ready?,
             () = heard.first() => return Ok(told_early()),
         }
-        let metrics = Arc::new(Metrics::new()?);
+        let metrics = Arc::new(Metrics::new(&registry()?)?);
         let (stop, stopped) = watch::channel(false);
         let health = Health {
             reader: Reader::new(database),
@@ -185,9 +185,21 @@ async fn take_hints(
     }
 }
 
+/// With which build runs.
+fn registry() -> prometheus::Result<Registry> {
+    let registry = Registry::default();
+    let build =
+        registry.gauges("railhost_build_info", "Which build runs; always 1.", &["version", "commit"])?;
+    build.with_label_values(&[env!("CARGO_PKG_VERSION"), version::COMMIT]).set(1);
+    Ok(registry)
+}
+
 async fn answer(listener: Option<TcpListener>, health: Health) -> Infallible {
     match listener {
-        Some(listener) => observe::serve(listener, health).await,
+        Some(listener) => {
+            let counted = health.clone();
+            tokio::join!(observe::serve(listener, Arc::new(health)), counted.count_queue()).0
+        }
         None => std::future::pending().await,
     }
 }

@@ -1,64 +1,34 @@
 use std::process::ExitCode;
 
-use anyhow::Context;
-use railhost::embedded::{Options, Server};
-use railhost::outbox::operate::Reason;
-use railhost::outbox::{Database, migrate};
+use outbox::operate::Reason;
+use outbox::{Database, migrate};
 use serde_json::json;
 
-use super::BadArgument;
-use super::print::{out, out_json, say};
 use crate::config::Config;
+use terminal::BadArgument;
+use terminal::print::{out, out_json};
 
 /// What one command works with: its configuration, its database, and the private server if it runs on one.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(super) config: Config,
     pub(super) json: bool,
-    database: Database,
-    server: Option<Server>,
+    pub(super) database: Database,
+    #[cfg(feature = "dev")]
+    pub(super) server: Option<dev::embedded::Server>,
 }
 
 impl Session {
-    /// Connects to nothing yet, except that the development mode starts its server and brings it up to date.
-    pub(super) async fn open(config: Config, dev: bool, json: bool) -> anyhow::Result<Self> {
-        if !dev {
-            let database = config.database()?;
-            return Ok(Self { config, json, database, server: None });
-        }
-        let folder = &config.embedded.folder;
-        let server = Server::start_or_attach(Options::kept(folder)).await?;
-        if server.is_owner() {
-            say(&format!(
-                "PostgreSQL {} of our own in {} (binaries: {}); it stops with this command.",
-                server.major(),
-                server.folder().display(),
-                server.origin().map_or_else(|| "attached".to_owned(), ToString::to_string),
-            ));
-        } else {
-            say(&format!(
-                "Using the PostgreSQL that another railhost runs in {}.",
-                server.folder().display()
-            ));
-        }
-        let database = Database::new(server.connect_options());
-        let session = Self { config, json, database, server: Some(server) };
-        session.bring_up_to_date().await.with_context(|| {
-            let folder = session.config.embedded.folder.display();
-            format!(
-                "the private PostgreSQL in {folder} may be of another build: remove that folder to begin anew"
-            )
-        })?;
-        Ok(session)
-    }
-
-    pub(super) async fn close(self) -> anyhow::Result<()> {
-        if let Some(mut server) = self.server
-            && server.is_owner()
-        {
-            server.stop().await.context("the private PostgreSQL did not stop")?;
-        }
-        Ok(())
+    /// Connects to nothing yet.
+    pub(super) fn open(config: Config, json: bool) -> anyhow::Result<Self> {
+        let database = config.database()?;
+        Ok(Self {
+            config,
+            json,
+            database,
+            #[cfg(feature = "dev")]
+            server: None,
+        })
     }
 
     pub(super) fn database(&self) -> &Database {
@@ -95,7 +65,7 @@ impl Session {
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn bring_up_to_date(&self) -> anyhow::Result<migrate::Migrated> {
+    pub(super) async fn bring_up_to_date(&self) -> anyhow::Result<migrate::Migrated> {
         let migrated = migrate::run(&self.database).await?;
         let reason =
             Reason { by: "railhost migrate".to_owned(), why: "the rail's configuration file".to_owned() };

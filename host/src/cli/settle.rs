@@ -3,18 +3,20 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use railhost::outbox::enqueue::NewPayment;
-use railhost::outbox::operate::{Operator, Reason};
-use railhost::outbox::read::{Payment, Reader};
+use outbox::enqueue::NewPayment;
+use outbox::operate::{Operator, Reason};
+use outbox::read::{Payment, Reader};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::accept::Acceptance;
 use super::bulk::{Done, Selection, Verb};
-use super::print::say;
+use super::enqueue;
 use super::session::Session;
 use super::shown::destination;
-use super::{BadArgument, Missing, Refused, Signature, enqueue};
+use super::signature::Signature;
+use terminal::print::say;
+use terminal::{BadArgument, Missing, Refused};
 
 #[derive(Debug, Args)]
 pub(super) struct Cancel {

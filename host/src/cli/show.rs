@@ -3,16 +3,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use railhost::outbox::read::{BlockedStream, Gap, Payment, Reader, Review, Status as Queue};
-use railhost::payment::{KeyForm, RailKey};
+use outbox::read::{BlockedStream, Gap, Payment, Reader, Review, Status as Queue};
+use payment::{KeyForm, RailKey};
 use serde_json::json;
 use uuid::Uuid;
 
 use super::choose::Span;
-use super::print::{complain, json_text, out, out_json, seconds, table, write_out};
 use super::session::Session;
 use super::shown::{Shown, as_table};
-use super::{BadArgument, Missing, exit};
+use terminal::print::{complain, json_text, out, out_json, seconds, table, write_out};
+use terminal::{BadArgument, Missing, exit};
 
 const SHOWN_MAX: i64 = 20;
 

@@ -1,13 +1,13 @@
 //! A payment as it is shown: of a payee only the last characters, of a payload nothing.
 
 use chrono::{DateTime, Utc};
-use railhost::outbox::read::{Departed, Payment};
-use railhost::payment::{Destination, Money, plain};
+use outbox::read::{Departed, Payment};
+use payment::{Destination, Money, plain};
 use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::print::table;
+use terminal::print::table;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Shown {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use railhost::payment::Money;
+use payment::Money;
 use serde::Serialize;
 
-use super::print::table;
+use terminal::print::table;
 
 #[derive(Debug, Default)]
 pub(super) struct Sums {

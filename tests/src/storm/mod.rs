@@ -13,9 +13,8 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::PATIENCE;
-use crate::Pg;
 use crate::world::{Audit, Plan, World};
+use crate::{PATIENCE, Pg};
 
 /// How much of it.
 #[derive(Debug, Clone, Copy)]

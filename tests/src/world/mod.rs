@@ -13,11 +13,11 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use dev::embedded::{Options as ServerOptions, Server};
 use fastrand::Rng;
+use outbox::Database;
+use outbox::enqueue::{Ingest, NewPayment};
 use rail_simulators::Name;
-use railhost::embedded::{Options as ServerOptions, Server};
-use railhost::outbox::Database;
-use railhost::outbox::enqueue::{Ingest, NewPayment};
 use rustix::process::Signal;
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, ConnectOptions};

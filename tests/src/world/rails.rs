@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use payment::{KeyForm, RailKey};
 use rail_simulators::{Entry, Name, Options, Simulator};
-use railhost::payment::{KeyForm, RailKey};
 use serde_json::{Value, json};
 use toml::{Table, Value as Toml};
 use uuid::Uuid;

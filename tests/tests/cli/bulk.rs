@@ -1,8 +1,8 @@
 //! Acts on one payment and on many.
 
 use harness::{Db, Pg};
-use railhost::outbox::complete::MoneyMoved;
 use serde_json::json;
+use verdict::outcome::MoneyMoved;
 
 use crate::{PAYLOAD, Place, count, end_all, text};
 

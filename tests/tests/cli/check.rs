@@ -4,13 +4,13 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::process::Output;
 
+use dev::embedded::{Options, Server};
 use harness::host::{count, until_all_have_a_verdict};
 use harness::sql::run;
 use harness::{Db, Pg, Role, scratch_folder};
-use railhost::embedded::{Options, Server};
-use railhost::rail::artifact::Digest;
 use rustix::process::{Pid, Signal, kill_process};
 use sqlx::ConnectOptions;
+use verdict::digest::Digest;
 
 use crate::{MOCK, PAYLOAD, Place, UNREACHABLE, text};
 

@@ -76,7 +76,7 @@ fn what_is_good_for_simulators_does_not_start_in_production() {
     let place = Place::new("postgres://nobody@%2Fnowhere/none");
     fs::create_dir_all(place.folder.path().join("config/live")).expect("a folder");
     place.write("config/live.toml", "production = true\nrails = \"live\"\n");
-    let file = railhost::builtin::rail_file("mtn").expect("it is there");
+    let file = dev::rail_files::rail_file("mtn").expect("it is there");
     let pinned = format!("component = \"mtn.wasm\"\nsha256 = \"{}\"", "0".repeat(64));
     for (file, sentence) in [
         (file.to_owned(), "live/mtn.toml: component is built in, expected a file and its sha256"),

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use dev::embedded::{Options, Server};
 use harness::{Db, PATIENCE, Pg, scratch_folder};
-use railhost::embedded::{Options, Server};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Place, UNREACHABLE, count, text};

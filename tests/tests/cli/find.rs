@@ -2,8 +2,8 @@
 
 use harness::sql::{Answer, Hands};
 use harness::{Db, Pg};
-use railhost::outbox::complete::MoneyMoved;
-use railhost::payment::{KeyForm, RailKey};
+use payment::{KeyForm, RailKey};
+use verdict::outcome::MoneyMoved;
 
 use crate::{PAYLOAD, Place, end_all, text};
 

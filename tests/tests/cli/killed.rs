@@ -3,8 +3,8 @@
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use dev::embedded::{Options, Server};
 use harness::{Db, PATIENCE, Pg, Role, scratch_folder};
-use railhost::embedded::{Options, Server};
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};
 

@@ -19,9 +19,10 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use harness::{Db, railhost, scratch_folder};
-use railhost::outbox::complete::{Completion, MoneyMoved, Outcome, State};
-use railhost::outbox::lease::Executor;
+use outbox::complete::Completion;
+use outbox::lease::Executor;
 use serde_json::Value;
+use verdict::outcome::{MoneyMoved, Outcome, State};
 
 const UNREACHABLE: &str = "postgres://nobody@127.0.0.1:1/none";
 const PAYLOAD: &str = r#"{"amount":"1.00","currency":"ZMW","destination":"260971234567"}"#;

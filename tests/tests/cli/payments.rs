@@ -4,8 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use harness::{Db, Pg, Role};
-use railhost::outbox::complete::{Completion, MoneyMoved, Outcome, State};
-use railhost::outbox::lease::Executor;
+use outbox::complete::Completion;
+use outbox::lease::Executor;
+use verdict::outcome::{MoneyMoved, Outcome, State};
 
 use crate::{PAYLOAD, Place, text};
 

@@ -4,10 +4,10 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
+use dev::embedded::{Options, Server};
 use harness::port::Port;
 use harness::sql::run;
 use harness::{Db, Pg, Role, scratch_folder};
-use railhost::embedded::{Options, Server};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
 use crate::{Place, text};

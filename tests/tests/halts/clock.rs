@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use harness::host::{Host, RAIL, configure, count, enqueue_as, pay, until_all_have_a_verdict};
 use harness::{Db, PATIENCE, on_each_postgres};
-use railhost::relayer::Options;
+use relayer::Options;
 
 /// Where the clock stands, one after the other: it steps forward and back by ten minutes and by an hour.
 const OFFSETS: [&str; 6] = ["10 minutes", "0", "-10 minutes", "50 minutes", "-10 minutes", "-70 minutes"];
@@ -36,7 +36,7 @@ on_each_postgres! {
 
     async fn a_lease_of_a_dead_host_ends_in_time_after_the_clock_went_back(db: Db) {
         enqueue_as(&db, "left", "mock", &vec![pay("1.00"); 5]).await;
-        let dead = railhost::outbox::lease::Executor::new(&db.database(), "dead", 1);
+        let dead = outbox::lease::Executor::new(&db.database(), "dead", 1);
         assert_eq!(dead.claim_any(5, 5.0).await.expect("claimed").len(), 5);
         db.move_clock("-1 hour").await;
         let host = Host::start(&db, Options::default()).await;

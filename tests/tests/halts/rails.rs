@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use faults::{Guard, LEFT_OUT};
 use harness::host::{Host, enqueue_of, pay, until};
 use harness::world::{Plan, Wanted, World};
 use harness::yard::{Yard, guest};
 use harness::{Db, PATIENCE, Pg, Role, railhost};
 use rail_simulators::Name;
-use railhost::faults::{Guard, LEFT_OUT};
-use railhost::relayer::Options;
+use relayer::Options;
 
 async fn world(script: &str) -> World {
     World::build(Plan::new(3, vec![Wanted::new(Name::Mtn, script)])).await

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use dev::embedded::{Options, Server};
 use harness::host::{
     Process, RAIL, count, enqueue, enqueue_as, number, pay, until, until_all_have_a_verdict,
 };
 use harness::sql::run;
 use harness::{Db, PATIENCE, Pg, Role, scratch_folder};
-use railhost::embedded::{Options, Server};
 use rustix::process::Signal;
 use sqlx::{Connection, PgConnection};
 

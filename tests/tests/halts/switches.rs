@@ -3,13 +3,13 @@
 use std::env;
 use std::time::Duration;
 
+use dev::embedded::{self, Server};
 use harness::host::{
     Host, Process, RAIL, configure, count, enqueue_as, number, pay, until, until_all_have_a_verdict,
 };
 use harness::{Db, Pg, on_each_postgres, scratch_folder};
-use railhost::embedded::{self, Server};
-use railhost::outbox::operate::{Operator, Reason};
-use railhost::relayer::Options;
+use outbox::operate::{Operator, Reason};
+use relayer::Options;
 use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -83,7 +83,7 @@ async fn a_payment_that_may_only_be_sent_again_waits_out_a_pause_without_a_loop(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_waits_for_a_database_that_is_still_starting() {
     let options =
-        embedded::Options { major: Some(18), ..embedded::Options::throwaway(scratch_folder("late")) };
+        dev::embedded::Options { major: Some(18), ..embedded::Options::throwaway(scratch_folder("late")) };
     let mut server = Server::start(options).await.unwrap_or_else(|error| panic!("{error}"));
     let db = Db::on(Pg::V18, server.connect_options()).await;
     enqueue_as(&db, "waits", "mock", &[pay("1.00")]).await;
@@ -101,7 +101,7 @@ async fn a_host_waits_for_a_database_that_is_still_starting() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_goes_away_as_a_host_begins_ends_no_host() {
     let options =
-        embedded::Options { major: Some(18), ..embedded::Options::throwaway(scratch_folder("begins")) };
+        dev::embedded::Options { major: Some(18), ..embedded::Options::throwaway(scratch_folder("begins")) };
     let mut server = Server::start(options).await.unwrap_or_else(|error| panic!("{error}"));
     let db = Db::on(Pg::V18, server.connect_options()).await;
     enqueue_as(&db, "begins", "mock", &[pay("1.00")]).await;

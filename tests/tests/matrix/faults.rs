@@ -1,14 +1,14 @@
 use std::time::Duration;
 
+use dev::embedded::{Options as ServerOptions, Server};
+use faults::{Guard, LEFT_OUT};
 use harness::evidence::Proof;
 use harness::host::{Host, count, pay, until_all_have_a_verdict};
 use harness::world::{Plan, Wanted, World};
 use harness::{Db, PATIENCE, Pg, Role};
+use outbox::enqueue::Ingest;
 use rail_simulators::Name;
-use railhost::embedded::{Options as ServerOptions, Server};
-use railhost::faults::{Guard, LEFT_OUT};
-use railhost::outbox::enqueue::Ingest;
-use railhost::relayer::Options;
+use relayer::Options;
 use serde_json::json;
 use sqlx::{Connection, Executor};
 

@@ -4,9 +4,9 @@ use harness::evidence::Proof;
 use harness::host::{Host, count, enqueue, pay, until_all_have_a_verdict};
 use harness::world::{Plan, Wanted, World};
 use harness::{Db, PATIENCE, Pg};
+use outbox::enqueue::Ingest;
 use rail_simulators::Name;
-use railhost::outbox::enqueue::Ingest;
-use railhost::relayer::Options;
+use relayer::Options;
 use serde_json::json;
 
 use crate::{at_once, payment};
@@ -63,7 +63,7 @@ async fn retried_after_verdict(amount: &str) -> (String, i64) {
     enqueue(&db, &[pay(amount)]).await;
     until_all_have_a_verdict(&db).await;
     let ingest = Ingest::new(&db.database(), 1);
-    let request = railhost::outbox::enqueue::NewPayment {
+    let request = outbox::enqueue::NewPayment {
         instruction_id: "i-0".to_owned(),
         participant_id: "p-0".to_owned(),
         ..payment(0, pay(amount))

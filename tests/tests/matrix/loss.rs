@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use dev::embedded::{self, Options as ServerOptions, Server};
 use harness::evidence::Proof;
 use harness::world::wire::{Far, Mode};
 use harness::world::{Plan, Wanted, World};
 use harness::{Db, PATIENCE, Pg, Role};
 use rail_simulators::Name;
-use railhost::embedded::{self, Options as ServerOptions, Server};
 use serde_json::json;
 use sqlx::{Connection, Executor, PgConnection};
 

@@ -10,7 +10,7 @@ mod stress;
 use std::sync::Arc;
 
 use harness::Db;
-use railhost::outbox::enqueue::{Accepted, Ingest, NewPayment};
+use outbox::enqueue::{Accepted, Ingest, NewPayment};
 use tokio::task::JoinSet;
 
 fn payment(n: usize, payload: serde_json::Value) -> NewPayment {

@@ -3,7 +3,7 @@ use harness::host::{Host, count, enqueue, number, pay, until_all_have_a_verdict}
 use harness::world::{Plan, Wanted, World};
 use harness::{Db, PATIENCE, Pg};
 use rail_simulators::Name;
-use railhost::relayer::Options;
+use relayer::Options;
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

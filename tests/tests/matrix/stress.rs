@@ -1,13 +1,12 @@
 use std::collections::HashSet;
-use std::env;
-use std::fs;
 use std::time::{Duration, Instant};
+use std::{env, fs};
 
 use harness::evidence::Proof;
 use harness::host::{Host, Process, count, enqueue_as, number, pay, until_all_have_a_verdict};
 use harness::{Db, Pg};
-use railhost::outbox::enqueue::Ingest;
-use railhost::relayer::Options;
+use outbox::enqueue::Ingest;
+use relayer::Options;
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::task::JoinSet;

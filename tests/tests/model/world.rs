@@ -9,9 +9,9 @@ use std::rc::Rc;
 
 use chrono::{DateTime, Utc};
 use harness::reference::{Micros, Outbox, Rail, Request, SECOND};
-use railhost::outbox::complete::Outcome;
-use railhost::relayer::history::History;
 use uuid::Uuid;
+use verdict::history::History;
+use verdict::outcome::Outcome;
 
 use crate::setup::Setup;
 

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dev::embedded::{Options, Server};
 use harness::sql::{
     Accepted, Answer, Answered, Hands, Request, column, enqueue, enqueue_batch, refusal, run, try_run,
     until_waiting,
 };
 use harness::{Db, Role, on_each_postgres, sqlstate};
-use railhost::embedded::{Options, Server};
 use sqlx::Connection;
 use sqlx::postgres::PgPool;
 use tokio::task::JoinHandle;

@@ -2,7 +2,7 @@
 
 use harness::sql::{Answer, Hands, Request, enqueue, enqueue_batch, refusal, run, try_run};
 use harness::{Db, PATIENCE, Role, on_each_postgres, sqlstate};
-use railhost::outbox::enqueue::{Ingest, NewPayment};
+use outbox::enqueue::{Ingest, NewPayment};
 use serde_json::Value;
 use sqlx::Connection;
 use sqlx::postgres::PgListener;

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::{env, fs};
 
+use dev::embedded::{Options, Server};
 use harness::sql::{column, count, run};
 use harness::{Db, Pg, Role, on_each_postgres, snapshot};
-use railhost::embedded::{Options, Server};
-use railhost::outbox::read::Reader;
-use railhost::outbox::{Database, migrate};
+use outbox::read::Reader;
+use outbox::{Database, migrate};
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqlSafeStr};
 

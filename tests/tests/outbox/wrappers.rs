@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 
 use harness::sql::scalar;
 use harness::{Db, PATIENCE, Role, on_each_postgres};
-use railhost::outbox::Error;
-use railhost::outbox::complete::{Completion, MoneyMoved, Outcome, State};
-use railhost::outbox::enqueue::{Ingest, NewPayment};
-use railhost::outbox::lease::{Executor, Lease, Repaired, Stopped};
-use railhost::outbox::operate::{Operator, Reason};
-use railhost::outbox::read::Reader;
-use railhost::outbox::wake::{Bell, Doorbell};
+use outbox::Error;
+use outbox::complete::Completion;
+use outbox::enqueue::{Ingest, NewPayment};
+use outbox::lease::{Executor, Lease, Repaired, Stopped};
+use outbox::operate::{Operator, Reason};
+use outbox::read::Reader;
+use outbox::wake::{Bell, Doorbell};
 use serde_json::{Value, json};
 use sqlx::Connection;
+use verdict::outcome::{MoneyMoved, Outcome, State};
 
 fn payments(count: usize) -> Vec<NewPayment> {
     (0..count)

@@ -2,10 +2,10 @@
 
 use harness::host::{until, until_all_have_a_verdict};
 use harness::play::{Play, payment, play, rails_folder};
+use rail::definition::Definition;
 use rail_simulators::{Name, Options, Padding};
-use railhost::outcome::Class;
-use railhost::rail::definition::Definition;
 use toml::Value as Toml;
+use verdict::decision::Class;
 
 use crate::held;
 use crate::straight::Straight;

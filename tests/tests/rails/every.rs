@@ -1,9 +1,9 @@
 //! What has to hold on each rail.
 
+use form::{Meaning, Operation};
 use harness::play::{Ended, Play, ask_nobody, codes, impatient, key, payment, play, play_with, set, table};
 use harness::world::leave_out_question;
 use rail_simulators::{Name, Options};
-use railhost::form::{Meaning, Operation};
 use serde_json::json;
 use uuid::Uuid;
 

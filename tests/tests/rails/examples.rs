@@ -7,8 +7,8 @@ use harness::Role;
 use harness::host::until_all_have_a_verdict;
 use harness::play::{Play, payment};
 use harness::sql::column;
+use rail::definition::Definition;
 use rail_simulators::{Name, Options};
-use railhost::rail::definition::Definition;
 use serde_json::{Value, json};
 use toml::Table;
 

@@ -14,17 +14,16 @@ use harness::host::{Host, enqueue_as};
 use harness::sql::{column, scalar};
 use harness::yard::write_secret;
 use harness::{Db, PATIENCE, Pg, Role, railhost};
-use railhost::callbacks;
-use railhost::observe::Metrics;
-use railhost::rail::artifact::Digest;
-use railhost::rail::{self, Rails, Rules, Sandbox};
-use railhost::relayer::Options;
+use observe::Registry;
+use rail::{self, Rails, Rules, Sandbox};
+use relayer::{Metrics, Options, callbacks};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use toml::Table;
+use verdict::digest::Digest;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins/habits")
@@ -149,7 +148,7 @@ async fn take_callbacks(listener: TcpListener, db: &Db, rails: &Path) -> JoinHan
     let sandbox = Sandbox::new(&rails.join("compiled"), harness::railhost_path(), rail::Options::default());
     let (sandbox, (events, _)) = (Arc::new(sandbox.expect("a sandbox")), mpsc::unbounded_channel());
     let rails = Arc::new(Rails::load(&sandbox, rails, Rules::default(), events).await.expect("they load"));
-    let (database, metrics) = (db.database(), Arc::new(Metrics::new().expect("metrics")));
+    let (database, metrics) = (db.database(), Arc::new(Metrics::new(&Registry::default()).expect("metrics")));
     tokio::spawn(async move { callbacks::serve(listener, &database, sandbox, rails, metrics).await })
 }
 

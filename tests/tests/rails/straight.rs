@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use form::{HTTP, Meaning, Side};
 use harness::play::{rail_file, rails_folder};
 use harness::railhost_path;
+use payment::{Instruction, Origin};
+use rail::definition::Definition;
+use rail::{self, Attempt, Loaded, Sandbox, Task};
 use rail_simulators::{Name, Options, Simulator};
-use railhost::form::{HTTP, Meaning, Side};
-use railhost::outcome::{self, Decision};
-use railhost::payment::{Instruction, Origin};
-use railhost::rail::definition::Definition;
-use railhost::rail::{self, Attempt, Heard, Loaded, Sandbox, Task};
 use serde_json::Value;
 use tempfile::TempDir;
 use uuid::Uuid;
+use verdict::answer::Heard;
+use verdict::decision::Decision;
 
 pub(crate) struct Straight {
     pub(crate) simulator: Simulator,
@@ -50,7 +51,7 @@ impl Straight {
     /// What a host makes of a new payment.
     pub(crate) async fn judge(&self, payment: &Value) -> Decision {
         let attempt = self.call(Task::Disburse, Uuid::new_v4(), payment).await;
-        outcome::disburse(&attempt.heard, &attempt.witness)
+        verdict::disburse(&attempt.heard, &attempt.witness)
     }
 
     async fn call(&self, task: Task, outbox_id: Uuid, payment: &Value) -> Attempt {

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use form::{Code, Meaning, Operation, Row};
 use harness::play::{payment, table};
 use rail_simulators::Name;
-use railhost::form::{Code, Meaning, Operation, Row};
-use railhost::outcome::Class;
+use verdict::decision::Class;
 
 use crate::held::play;
 use crate::straight::Straight;

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use form::Operation;
 use harness::play::{payment, set, table};
 use rail_simulators::{Name, Options};
-use railhost::form::Operation;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

@@ -8,6 +8,8 @@ use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use dev::embedded::{self, Server};
+use faults::{CRASH_AT, CrashPoint};
 use harness::host::{
     Host, Process, RAIL, configure, count, enqueue, enqueue_as, most_claims_within_a_second, number, pay,
     until, until_all_have_a_verdict, until_number,
@@ -18,14 +20,12 @@ use harness::sql::run;
 use harness::tool::tool;
 use harness::yard::{Yard, guest};
 use harness::{Db, PATIENCE, Pg, Role, on_each_postgres, railhost_path};
-use railhost::embedded::{self, Server};
-use railhost::faults::{CRASH_AT, CrashPoint};
-use railhost::outbox::enqueue::{Ingest, NewPayment};
-use railhost::outbox::lease::Executor;
-use railhost::outbox::operate::{Operator, RailFacts, Reason};
-use railhost::outbox::{Database, Role as Login, ready};
-use railhost::rail::{self, Sandbox};
-use railhost::relayer::Options;
+use outbox::enqueue::{Ingest, NewPayment};
+use outbox::lease::Executor;
+use outbox::operate::{Operator, RailFacts, Reason};
+use outbox::{Database, Role as Login, ready};
+use rail::{self, Sandbox};
+use relayer::Options;
 use rustix::process::Signal;
 use serde_json::Value;
 use sqlx::Connection;
@@ -283,7 +283,7 @@ async fn three_hosts_dispatch_ten_thousand_payments_once_each_within_the_rate() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_survives_its_database_loses_nothing_and_does_not_shout() {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = embedded::Options {
+    let options = dev::embedded::Options {
         major: Some(Pg::V18.major()),
         ..embedded::Options::throwaway(folder.path().join("postgres"))
     };

@@ -12,10 +12,10 @@ use harness::rail::Reply;
 use harness::sql::run;
 use harness::yard::{PATIENT, Yard, guest};
 use harness::{Db, PATIENCE, Pg, Role};
-use railhost::outbox::enqueue::{Ingest, NewPayment};
-use railhost::outbox::operate::{Operator, Reason};
-use railhost::outbox::read::Reader;
-use railhost::relayer::Options;
+use outbox::enqueue::{Ingest, NewPayment};
+use outbox::operate::{Operator, Reason};
+use outbox::read::Reader;
+use relayer::Options;
 
 fn quick() -> Options {
     Options { poll: Duration::from_millis(250), ..Options::default() }

@@ -1,17 +1,16 @@
 //! What a host tells machines about itself: alerts and dashboard that fit its metrics, spans for a collector.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io::Read;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
+use std::{fs, thread};
 
 use harness::host::{Host, Process, RAIL, enqueue, pay, until_all_have_a_verdict};
 use harness::tool::tool;
 use harness::{Db, PATIENCE, Pg};
-use railhost::relayer::Options;
+use relayer::Options;
 use rustix::process::Signal;
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -69,8 +68,8 @@ async fn every_metric_that_alerts_and_dashboard_name_exists() {
     enqueue(&db, &[pay("1.00")]).await;
     until_all_have_a_verdict(&db).await;
     // Of rails that have some.
-    host.metrics.certificate("mock", "client", 0);
-    host.metrics.float("mock", "ZMW", 1_000, false);
+    host.metrics.rails.certificate("mock", "client", 0);
+    host.metrics.rails.float("mock", "ZMW", 1_000, false);
     let text = host.metrics.text().expect("metrics");
     let known: BTreeSet<&str> = text
         .lines()

@@ -2,27 +2,26 @@
 //! compiled.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use harness::host::{count, enqueue_as, pay, until, until_all_have_a_verdict};
 use harness::port::Port;
 use harness::yard::guest;
 use harness::{Db, PATIENCE, Pg, Role, forged, railhost, scratch_folder};
-use railhost::builtin;
-use railhost::outbox::operate::{Operator, Reason};
-use railhost::rail::artifact::Digest;
+use outbox::operate::{Operator, Reason};
+use rail::builtin;
 use rustix::process::{Pid, Signal, kill_process};
 use sqlx::Connection;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use verdict::digest::Digest;
 
 const UNREACHABLE: &str = "postgres://nobody@127.0.0.1:1/none";
 const MOCK: &str =

@@ -5,11 +5,11 @@ use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use harness::PATIENCE;
-use harness::forged;
 use harness::yard::{Yard, guest};
-use railhost::rail::artifact::Digest;
-use railhost::rail::{CompileLimits, Heard, LoadError, Reloaded, Rules};
+use harness::{PATIENCE, forged};
+use rail::{CompileLimits, LoadError, Reloaded, Rules};
+use verdict::answer::Heard;
+use verdict::digest::Digest;
 
 const WITHIN: CompileLimits =
     CompileLimits { memory_mib: 1024, cpu_seconds: 60, wall: Duration::from_secs(120) };

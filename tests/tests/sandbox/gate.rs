@@ -7,15 +7,18 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use form::Meaning;
 use harness::port::Port;
 use harness::rail::Reply;
 use harness::railhost_path;
 use harness::yard::{API_KEY, PATIENT, Yard, guest, instruction};
-use railhost::form::Meaning;
-use railhost::payment::KeyForm;
-use railhost::rail::definition::Definition;
-use railhost::rail::egress::Resolve;
-use railhost::rail::{Attempt, CallError, Heard, Left, Loaded, Options, Rule, Sandbox, Task};
+use payment::KeyForm;
+use rail::definition::Definition;
+use rail::gate::Resolve;
+use rail::{Attempt, Loaded, Options, Sandbox, Task};
+use verdict::answer::Heard;
+use verdict::call_error::CallError;
+use verdict::witness::{Left, Rule};
 
 fn reason(attempt: &Attempt) -> &str {
     match &attempt.heard {

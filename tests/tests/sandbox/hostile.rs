@@ -2,12 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use form::{Meaning, Reading};
 use harness::rail::{Asked, Reply};
 use harness::yard::{Yard, guest, instruction};
 use harness::{PATIENCE, forged};
-use railhost::form::{Meaning, Reading};
-use railhost::payment::is_unsafe;
-use railhost::rail::{Attempt, CallError, Heard, Left, LoadError, Rule, Task};
+use payment::is_unsafe;
+use rail::{Attempt, LoadError, Task};
+use verdict::answer::Heard;
+use verdict::call_error::CallError;
+use verdict::witness::{Left, Rule};
 
 fn error(heard: Heard) -> CallError {
     match heard {

@@ -6,11 +6,12 @@ use std::os::unix::fs::PermissionsExt;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use harness::yard::{Yard, guest};
 use harness::{forged, railhost_path};
-use railhost::payment::is_unsafe;
-use railhost::rail::artifact::{Digest, Outline, Pair};
-use railhost::rail::definition::Definition;
-use railhost::rail::{LoadError, Options, Sandbox};
+use payment::is_unsafe;
+use rail::artifact::{Outline, Pair};
+use rail::definition::Definition;
+use rail::{LoadError, Options, Sandbox};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use verdict::digest::Digest;
 
 async fn refusal(bytes: &[u8]) -> LoadError {
     Yard::new().await.load_bytes(bytes).await.expect_err("it must be refused")
@@ -212,7 +213,7 @@ fn names_of_a_component_are_shown_without_what_a_terminal_obeys() {
         (export "symphony:rail/adapter@\u{1b}]0;title\u{7}\u{202e}" (func $f)))"#;
     let outline = Outline::read(&wat::parse_str(text).expect("a component")).expect("it can be read");
     assert_eq!(outline.imports, ["a\u{fffd}[2J"]);
-    let refused = outline.check(railhost::rail::definition::Profile::Strict).expect_err("another contract");
+    let refused = outline.check(rail::definition::Profile::Strict).expect_err("another contract");
     assert!(refused.to_string().contains("title") && !refused.to_string().contains(is_unsafe), "{refused}");
 }
 

@@ -1,10 +1,13 @@
 //! What an adapter tries besides what it is asked for: nothing of it changes what a payment is.
 
+use form::{Meaning, Veto};
 use harness::rail::Reply;
 use harness::yard::Yard;
-use railhost::form::{Meaning, Veto};
-use railhost::outcome::{self, Class, ErrorCode};
-use railhost::rail::{CallError, Heard, Left, Rule};
+use verdict::answer::Heard;
+use verdict::call_error::CallError;
+use verdict::decision::Class;
+use verdict::error_code::ErrorCode;
+use verdict::witness::{Left, Rule};
 
 #[tokio::test]
 async fn a_value_that_the_rails_file_does_not_allow_keeps_the_payment_from_leaving() {
@@ -20,7 +23,7 @@ async fn a_value_that_the_rails_file_does_not_allow_keeps_the_payment_from_leavi
         let rules: Vec<_> = attempt.witness.denied.iter().map(|denied| denied.rule).collect();
         assert_eq!(rules, [Rule::Variable], "{name}");
         assert_eq!((attempt.witness.money_left(), yard.rail.asked().len()), (Left::Nothing, 0), "{name}");
-        let decision = outcome::disburse(&attempt.heard, &attempt.witness);
+        let decision = verdict::disburse(&attempt.heard, &attempt.witness);
         assert_eq!(decision.class, Class::Retryable, "{name}: nothing left");
     }
 }
@@ -30,7 +33,7 @@ async fn an_adapter_that_does_not_want_a_payment_sent_keeps_it_from_leaving() {
     let yard = Yard::new().await;
     let attempt = yard.try_guest("refuses_all").await;
     assert_eq!(yard.rail.asked().len(), 0);
-    let decision = outcome::disburse(&attempt.heard, &attempt.witness);
+    let decision = verdict::disburse(&attempt.heard, &attempt.witness);
     assert_eq!((decision.class, decision.error_code), (Class::Terminal, Some(ErrorCode::RefusedLocally)));
 }
 
@@ -42,7 +45,7 @@ async fn an_adapter_that_reads_the_opposite_can_only_make_the_host_ask_again() {
         let Heard::Reading(reading) = &attempt.heard else { panic!("{attempt:?}") };
         assert_eq!((reading.meaning, reading.veto), (Some(meaning), Some(Veto::Opposite)));
         assert_eq!(attempt.witness.denied[0].rule, Rule::Reading);
-        let decision = outcome::disburse(&attempt.heard, &attempt.witness);
+        let decision = verdict::disburse(&attempt.heard, &attempt.witness);
         assert_eq!((decision.class, decision.error_code), (Class::Unknown, Some(ErrorCode::AdapterVeto)));
     }
 }
@@ -53,7 +56,7 @@ async fn an_adapter_makes_no_verdict_of_a_reply_that_the_host_cannot_read() {
         let yard = Yard::with(move |_| Reply::says(200, said)).await;
         // It takes everything that is not paid for paid.
         let attempt = yard.try_guest("reads_opposite").await;
-        let decision = outcome::disburse(&attempt.heard, &attempt.witness);
+        let decision = verdict::disburse(&attempt.heard, &attempt.witness);
         assert!(matches!(decision.class, Class::Unknown | Class::Pending), "{said}: {decision:?}");
     }
 }

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use harness::yard::{Yard, guest, write_secret};
-use railhost::builtin;
-use railhost::rail::artifact::{Digest, Pair};
-use railhost::rail::definition::Definition;
-use railhost::rail::{LoadOutcome, Reloaded, Rules};
+use rail::artifact::Pair;
+use rail::definition::Definition;
+use rail::{LoadOutcome, Reloaded, Rules};
+use verdict::digest::Digest;
 
 const PRODUCTION: Rules = Rules { production: true, recorded: false, examine: None };
 
@@ -103,7 +103,7 @@ async fn what_is_good_for_development_only_is_recognised_by_what_it_is() {
     assert!(refusal(&builtin).expect("not pinned").contains("component is built in"));
 
     // Under any name, with any line end.
-    for (_, value) in builtin::SIMULATED {
+    for (_, value) in dev::rail_files::SIMULATED {
         write_secret(&yard.path("user"), &format!("{}\r\n", value.trim_end().replace('\n', "\r\n")));
         let refused = refusal(&sound).unwrap_or_else(|| panic!("{value} is well known"));
         assert!(refused.contains("secrets.user is that of a simulator"), "{refused}");

@@ -4,8 +4,11 @@ use std::sync::{Arc, OnceLock};
 
 use harness::rail::Reply;
 use harness::yard::{Yard, guest, instruction};
-use railhost::rail::artifact::Digest;
-use railhost::rail::{CallError, Heard, Left, LoadOutcome, Rails, Reloaded, Rule, Rules, Task};
+use rail::{LoadOutcome, Rails, Reloaded, Rules, Task};
+use verdict::answer::Heard;
+use verdict::call_error::CallError;
+use verdict::digest::Digest;
+use verdict::witness::{Left, Rule};
 
 #[tokio::test]
 async fn a_revoked_component_is_called_no_more_and_loaded_no_more() {

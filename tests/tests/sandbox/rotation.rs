@@ -9,7 +9,7 @@ use aws_lc_rs::hmac;
 use harness::PATIENCE;
 use harness::rail::Reply;
 use harness::yard::{API_KEY, Yard, guest, write_secret};
-use railhost::rail::{LoadOutcome, Reloaded, Rules};
+use rail::{LoadOutcome, Reloaded, Rules};
 use uuid::Uuid;
 
 #[tokio::test]

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use form::Meaning;
 use harness::PATIENCE;
 use harness::yard::{Yard, guest, instruction};
-use railhost::form::Meaning;
-use railhost::rail::artifact::Digest;
-use railhost::rail::{Heard, LoadOutcome, Options, Reloaded, Rules, Sandbox, Task};
+use rail::{LoadOutcome, Options, Reloaded, Rules, Sandbox, Task};
+use verdict::answer::Heard;
+use verdict::digest::Digest;
 
 fn write(yard: &Yard, component: &[u8]) {
     yard.put_rail("one", component, |text| text);

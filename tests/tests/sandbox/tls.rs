@@ -4,9 +4,9 @@ use std::fs;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use form::Meaning;
 use harness::yard::{PATIENT, Yard, guest};
-use railhost::form::Meaning;
-use railhost::rail::{Attempt, Heard, Left};
+use rail::Attempt;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -14,6 +14,8 @@ use rustls::{RootCertStore, ServerConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
+use verdict::answer::Heard;
+use verdict::witness::Left;
 
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use form::Meaning;
 use harness::rail::{Asked, Reply};
 use harness::yard::{PASSWORD, USER, Yard, guest};
-use railhost::form::Meaning;
-use railhost::rail::{Attempt, Heard, Loaded};
+use rail::{Attempt, Loaded};
+use verdict::answer::Heard;
 
 /// A rail that wants a token with each payment.
 async fn load(yard: &Yard) -> Loaded {

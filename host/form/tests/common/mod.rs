@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use form::callback::CallbackFile;
+use form::callback_file::CallbackFile;
 use form::field::FieldFile;
 use form::file::{AmountFile, Computed, DestinationFile, OperationFile, PayloadFile, StepFile, VariableFile};
 use form::float::FloatFile;

@@ -2,13 +2,14 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 
 use anyhow::Context;
-use railhost::outbox::enqueue::{NewPayment, identifier_problem};
+use outbox::enqueue::{NewPayment, identifier_problem};
 use serde_json::{Map, Value};
 
-use super::Format;
 use super::csv::{self, Record};
+use super::format::Format;
 use super::physical::PhysicalLines;
-use crate::cli::{BadArgument, strict_json};
+use crate::cli::strict_json;
+use terminal::BadArgument;
 
 /// One record of the file and the number of the line it begins on.
 #[derive(Debug)]

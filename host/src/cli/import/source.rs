@@ -10,9 +10,9 @@ use std::thread;
 use anyhow::Context;
 use tokio::sync::mpsc;
 
-use super::Format;
+use super::format::Format;
 use super::lines::{Line, Lines};
-use crate::cli::{BadArgument, Missing};
+use terminal::{BadArgument, Missing};
 
 /// Chunks that wait to be sent; more would only take memory.
 const CHUNKS_AHEAD: usize = 2;

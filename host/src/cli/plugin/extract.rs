@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use railhost::builtin;
-use railhost::rail::artifact::Digest;
+use rail::builtin;
 use serde_json::json;
+use verdict::digest::Digest;
 
-use crate::cli::BadArgument;
-use crate::cli::print::{out, out_json};
+use terminal::BadArgument;
+use terminal::print::{out, out_json};
 
 #[derive(Debug, Args)]
 pub(crate) struct Extract {

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use railhost::rail::definition::Definition;
+use rail::definition::Definition;
 use serde_json::json;
 use toml::{Table, Value as Toml};
 
-use crate::cli::print::{out, out_json};
+use terminal::print::{out, out_json};
 
 #[derive(Debug, Args)]
 pub(crate) struct Form {

@@ -3,14 +3,16 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
-use railhost::payment::plain;
-use railhost::rail::artifact::{self, Digest, Outline};
-use railhost::rail::definition::{Definition, Profile};
-use railhost::rail::{Description, Loaded, Need, Script, Scripted};
+use payment::plain;
+use rail::artifact::{self, Outline};
+use rail::definition::{Definition, Profile};
+use rail::{Description, Loaded, Need, Script, Scripted};
 use serde_json::json;
+use verdict::digest::Digest;
 
-use crate::cli::print::{out, out_json};
+use crate::cli::adapters;
 use crate::config::Config;
+use terminal::print::{out, out_json};
 
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
@@ -76,7 +78,7 @@ impl Inspect {
         digest: &Digest,
         profile: Profile,
     ) -> anyhow::Result<Description> {
-        let sandbox = super::sandbox(config)?;
+        let sandbox = adapters::small_sandbox(config)?;
         let text = "kind = \"mock\"\ncomponent = \"\"\nsha256 = \"00\"\nidempotent = true\nhand_over_marks = false\n"
             .replace("\"00\"", &format!("\"{digest}\""));
         let mut definition =

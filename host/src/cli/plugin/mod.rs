@@ -9,16 +9,14 @@ mod oci_client;
 mod record;
 mod replay;
 mod revoke;
+#[cfg(feature = "dev")]
 mod run;
 mod sign;
 mod test;
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use railhost::rail::compile::OWN_PROGRAM;
-use railhost::rail::{LoadError, Options, Sandbox};
 
 use crate::cli::examples;
 use crate::cli::session::Session;
@@ -41,8 +39,9 @@ pub(crate) enum Plugin {
     /// Find out whether an adapter and its rail's file come to the right verdicts, offline.
     #[command(after_help = examples::PLUGIN_TEST)]
     Test(test::Test),
+    #[cfg(feature = "dev")]
     /// Build an adapter, serve it, make one payment and show all of it.
-    #[command(after_help = examples::PLUGIN_RUN)]
+    #[command(after_help = run::EXAMPLES)]
     Run(run::Run),
     /// Make one payment over a rail, and keep its exchanges without secrets.
     #[command(after_help = examples::PLUGIN_RECORD)]
@@ -73,9 +72,14 @@ pub(crate) enum Plugin {
 impl Plugin {
     /// Whether it is for [`run_on`](Self::run_on).
     pub(super) fn needs_database(&self) -> bool {
-        matches!(self, Self::Revoke(_) | Self::Run(_))
+        #[cfg(feature = "dev")]
+        if self.is_private() {
+            return true;
+        }
+        matches!(self, Self::Revoke(_))
     }
 
+    #[cfg(feature = "dev")]
     /// Whether it works on a private database, whatever is configured.
     pub(super) fn is_private(&self) -> bool {
         matches!(self, Self::Run(_))
@@ -101,21 +105,18 @@ impl Plugin {
             Self::Verify(verify) => verify.run(json),
             Self::Push(push) => push.run(json).await,
             Self::Pull(pull) => pull.run(json).await,
-            Self::Revoke(_) | Self::Run(_) => unreachable!("it needs a database"),
+            #[cfg(feature = "dev")]
+            Self::Run(_) => unreachable!("it needs a database"),
+            Self::Revoke(_) => unreachable!("it needs a database"),
         }
     }
 
     pub(super) async fn run_on(self, session: &Session) -> anyhow::Result<ExitCode> {
         match self {
             Self::Revoke(revoke) => revoke.run(session).await,
+            #[cfg(feature = "dev")]
             Self::Run(run) => run.run(session).await,
             _ => unreachable!("it needs no database"),
         }
     }
-}
-
-/// For one call at a time.
-fn sandbox(config: &Config) -> Result<Sandbox, LoadError> {
-    let options = Options { calls_max: 1, ..Options::default() };
-    Sandbox::new(&config.adapters.cache, Path::new(OWN_PROGRAM), options)
 }

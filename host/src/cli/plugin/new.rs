@@ -6,8 +6,8 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use crate::cli::BadArgument;
-use crate::cli::print::{out, out_json};
+use terminal::BadArgument;
+use terminal::print::{out, out_json};
 
 #[derive(Debug, Args)]
 pub(crate) struct New {

@@ -10,14 +10,14 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use bytes::Bytes;
 use clap::Args;
-use railhost::rail::artifact::{self, Outline};
+use rail::artifact::{self, Outline};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::oci_client::{Client, Reference};
-use crate::cli::BadArgument;
-use crate::cli::print::{out, out_json};
+use terminal::BadArgument;
+use terminal::print::{out, out_json};
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.wasm.config.v0+json";

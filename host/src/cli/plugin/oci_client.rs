@@ -247,11 +247,7 @@ fn expect(answer: Response<Bytes>, status: StatusCode, what: &str) -> anyhow::Re
 
 fn refused(what: &str, answer: &Response<Bytes>) -> anyhow::Error {
     let said: String = String::from_utf8_lossy(answer.body()).chars().take(300).collect();
-    anyhow!(
-        "the registry refuses {what}: HTTP {} {}",
-        answer.status().as_u16(),
-        railhost::payment::plain(&said)
-    )
+    anyhow!("the registry refuses {what}: HTTP {} {}", answer.status().as_u16(), payment::plain(&said))
 }
 
 async fn exchange(

@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use railhost::conformance::{Case, Operation};
-use railhost::payment::{Instruction, Origin};
-use railhost::rail::definition::Definition;
-use railhost::rail::{Captures, Loaded, Sandbox, Task};
+use conformance::{Case, Operation};
+use payment::{Instruction, Origin};
+use rail::definition::Definition;
+use rail::{Captures, Loaded, Sandbox, Task};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::cli::BadArgument;
-use crate::cli::print::{out, out_json};
+use crate::cli::adapters;
 use crate::config::Config;
+use terminal::BadArgument;
+use terminal::print::{out, out_json};
 
 #[derive(Debug, Args)]
 pub(crate) struct Record {
@@ -61,7 +62,7 @@ impl Record {
             let said: Vec<String> = violations.iter().map(ToString::to_string).collect();
             BadArgument(format!("--payment: {}", said.join("; ")))
         })?;
-        let sandbox = super::sandbox(config)?;
+        let sandbox = adapters::small_sandbox(config)?;
         let loaded = Loaded::load(&sandbox, &Definition::load(&self.rail)?).await?.recorded();
         fs::create_dir_all(&self.out).with_context(|| format!("{} cannot be made", self.out.display()))?;
         let payment = Arc::new(payment);

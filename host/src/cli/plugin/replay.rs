@@ -2,13 +2,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use railhost::conformance::{self, Case, Expected};
-use railhost::rail::definition::Definition;
+use conformance::{self, Case, Expected};
+use rail::definition::Definition;
 use serde_json::json;
 
-use crate::cli::print::{out, out_json};
-use crate::cli::{BadArgument, exit};
+use crate::cli::adapters;
 use crate::config::Config;
+use terminal::print::{out, out_json};
+use terminal::{BadArgument, exit};
 
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
@@ -29,7 +30,7 @@ impl Replay {
         if cases.is_empty() {
             return Err(BadArgument(format!("{} has no exchange", self.exchanges.display())).into());
         }
-        let (sandbox, definition) = (super::sandbox(config)?, Definition::load(&self.rail)?);
+        let (sandbox, definition) = (adapters::small_sandbox(config)?, Definition::load(&self.rail)?);
         let judged = conformance::replay(sandbox, &self.component, definition, cases).await?;
         let changed: Vec<&(Case, Expected)> =
             judged.iter().filter(|(case, found)| !case.expect.is_met_by(found)).collect();

@@ -1,13 +1,14 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use railhost::outbox::operate::Operator;
-use railhost::rail::artifact::Digest;
+use outbox::operate::Operator;
 use serde_json::json;
+use verdict::digest::Digest;
 
-use crate::cli::print::{out, out_json};
 use crate::cli::session::Session;
-use crate::cli::{BadArgument, Signature};
+use crate::cli::signature::Signature;
+use terminal::BadArgument;
+use terminal::print::{out, out_json};
 
 #[derive(Debug, Args)]
 pub(crate) struct Revoke {

@@ -10,31 +10,38 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use rail_simulators::{Name, Options, Simulator};
-use railhost::conformance::Case;
-use railhost::observe::Metrics;
-use railhost::outbox::enqueue::{Ingest, NewPayment};
-use railhost::outbox::migrate;
-use railhost::outbox::operate::Reason;
-use railhost::outbox::read::Reader;
-use railhost::rail::artifact::Digest;
-use railhost::rail::definition::Definition;
-use railhost::rail::{Rails, Rules};
-use railhost::relayer::{self, Exchanged};
+use conformance::Case;
+use dev::simulators::{Name, Options, Simulator};
+use observe::Registry;
+use outbox::enqueue::{Ingest, NewPayment};
+use outbox::migrate;
+use outbox::operate::Reason;
+use outbox::read::Reader;
+use rail::definition::Definition;
+use rail::{Rails, Rules};
+use relayer::{self, Exchanged, Metrics};
 use tokio::sync::{mpsc, watch};
 use toml::{Table, Value};
 use uuid::Uuid;
+use verdict::digest::Digest;
 
-use crate::cli::print::{out, say};
+use crate::cli::adapters;
 use crate::cli::session::Session;
-use crate::cli::simulate::own::OwnRail;
-use crate::cli::{BadArgument, adapters};
+use dev::simulate::OwnRail;
+use terminal::BadArgument;
+use terminal::print::{out, say};
 
 /// Longer than the default pace of a rail takes to ask a few times.
 const VERDICT_WITHIN: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// What tools make, and nobody edits.
 const NOT_SOURCES: [&str; 5] = ["target", ".railhost", "node_modules", ".venv", "__pycache__"];
+
+/// Under its help.
+pub(super) const EXAMPLES: &str = "Examples:
+  railhost plugin run
+  railhost plugin run myrail --watch
+  railhost plugin run myrail --script 'otherwise: pay close-after'";
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
@@ -121,7 +128,7 @@ impl Run {
         let (recorder, mut exchanged) = mpsc::unbounded_channel();
         let options = relayer::Options { recorder: Some(recorder), ..relayer::Options::default() };
         let (stop, stopped) = watch::channel(false);
-        let metrics = Arc::new(Metrics::new()?);
+        let metrics = Arc::new(Metrics::new(&Registry::default())?);
         let host = relayer::run(session.database(), sandbox, served, metrics, options, stopped);
         let payment = async {
             let verdict = self.pay(session, name, &definition, &mut exchanged).await;
@@ -198,7 +205,7 @@ fn show(exchanged: &Exchanged) -> anyhow::Result<()> {
     let attempt = &exchanged.attempt;
     let safe = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes).into_owned();
-        text.lines().map(|line| railhost::payment::plain(line).into_owned()).collect::<Vec<_>>()
+        text.lines().map(|line| payment::plain(line).into_owned()).collect::<Vec<_>>()
     };
     out(&format!("\n== {}, {} ms\n", exchanged.task.as_str(), attempt.took.as_millis()))?;
     for recorded in &attempt.recorded {

@@ -9,13 +9,14 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use railhost::rail::artifact::{self, Digest, Pair};
+use rail::artifact::{self, Pair};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::json;
+use verdict::digest::Digest;
 
-use crate::cli::print::{out, out_json};
-use crate::cli::{BadArgument, exit};
+use terminal::print::{out, out_json};
+use terminal::{BadArgument, exit};
 
 #[derive(Debug, Args)]
 pub(crate) struct NewKey {

@@ -4,12 +4,13 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use railhost::conformance::{self, Case};
-use railhost::rail::definition::Definition;
+use conformance::{self, Case};
+use rail::definition::Definition;
 
-use crate::cli::print::{out, out_json};
-use crate::cli::{BadArgument, exit};
+use crate::cli::adapters;
 use crate::config::Config;
+use terminal::print::{out, out_json};
+use terminal::{BadArgument, exit};
 
 #[derive(Debug, Args)]
 pub(crate) struct Test {
@@ -33,7 +34,7 @@ impl Test {
             Some(folder) => Case::load_all(folder).map_err(BadArgument)?,
             None => Vec::new(),
         };
-        let sandbox = super::sandbox(config)?;
+        let sandbox = adapters::small_sandbox(config)?;
         let report = conformance::run(sandbox, &self.component, definition, cases).await?;
         if let Some(path) = &self.report {
             fs::write(path, serde_json::to_string_pretty(&report)?)

@@ -6,11 +6,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use railhost::conformance::{Case, Operation};
-use railhost::rail::{Heard, Task};
-use railhost::relayer::Exchanged;
+use conformance::{Case, Operation};
+use rail::Task;
+use relayer::Exchanged;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
+use verdict::answer::Heard;
 
 /// Writes until the last sender is gone.
 pub(super) fn keep(folder: &Path) -> anyhow::Result<(UnboundedSender<Exchanged>, JoinHandle<()>)> {

@@ -4,9 +4,9 @@ use std::convert::Infallible;
 use std::future::pending;
 use std::time::Duration;
 
-use railhost::observe::Metrics;
-use railhost::outbox::lease::{Executor, RailLoad};
-use railhost::rail::{LoadEvent, LoadOutcome, Rails};
+use outbox::lease::{Executor, RailLoad};
+use rail::{LoadEvent, LoadOutcome, Rails};
+use relayer::Metrics;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -64,8 +64,8 @@ impl Recorder {
 /// Of all rails: what was told of one may be old by now, what they have is not.
 fn show(rails: &Rails, metrics: &Metrics) {
     for rail in rails.all() {
-        metrics.certificates(&rail.name, rail.current().certificates());
-        metrics.revoked(&rail.name, rail.is_revoked());
+        metrics.rails.certificates(&rail.name, rail.current().certificates());
+        metrics.rails.revoked(&rail.name, rail.is_revoked());
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use railhost::outbox::operate::{Operator, Reason};
+use outbox::operate::{Operator, Reason};
 
 use crate::backlog::{CLAIM_ROWS, ROUNDS, figures};
 use crate::bed::{say, step};

@@ -2,12 +2,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use dev::embedded::{Options, Server};
 use indicatif::{ProgressBar, ProgressStyle};
-use railhost::embedded::{Options, Server};
-use railhost::outbox::enqueue::Ingest;
-use railhost::outbox::lease::Executor;
-use railhost::outbox::operate::Operator;
-use railhost::outbox::{Database, migrate};
+use outbox::enqueue::Ingest;
+use outbox::lease::Executor;
+use outbox::operate::Operator;
+use outbox::{Database, migrate};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
-use railhost::outbox::lease::Executor;
+use outbox::lease::Executor;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::bed::{Bed, Db, bar, say};
 use crate::payments::{BATCH, RAIL, completions, payments};
 use crate::report::{Figure, Target};
-use railhost::outbox::lease::Room;
+use outbox::lease::Room;
 
 /// More than this do not wait at a time: the size of a queue is not what is measured.
 const WAITING_MAX: usize = 20_000;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use railhost::outbox::lease::{Executor, Room};
+use outbox::lease::{Executor, Room};
 use serde_json::Value;
 use sqlx::types::Json;
 use sqlx::{Connection, PgConnection};

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use railhost::outbox::enqueue::Ingest;
+use outbox::enqueue::Ingest;
 
 use crate::bed::{Bed, say, step};
 use crate::large::Large;

@@ -1,9 +1,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use railhost::outbox::complete::{Completion, Outcome, State};
-use railhost::outbox::enqueue::NewPayment;
-use railhost::outbox::lease::Lease;
+use outbox::complete::Completion;
+use outbox::enqueue::NewPayment;
+use outbox::lease::Lease;
 use serde_json::{Value, json};
+use verdict::outcome::{Outcome, State};
 
 pub(crate) const RAIL: &str = "mtn";
 pub(crate) const BATCH: usize = 500;

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use chrono::{DateTime, Utc};
-use railhost::outbox::enqueue::Ingest;
-use railhost::outbox::lease::{Executor, Room};
+use outbox::enqueue::Ingest;
+use outbox::lease::{Executor, Room};
 use sqlx::Connection;
 
 use crate::bed::{Bed, bar, say, step};

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use railhost::outbox::lease::Executor;
-use railhost::outbox::wake::Doorbell;
+use outbox::lease::Executor;
+use outbox::wake::Doorbell;
 use tokio::task::JoinSet;
 
 use crate::bed::{Bed, Db, say, step};

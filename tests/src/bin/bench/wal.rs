@@ -1,8 +1,8 @@
 //! Bytes of WAL that a payment costs from its acceptance to its verdict.
 
 use anyhow::Result;
-use railhost::outbox::enqueue::Ingest;
-use railhost::outbox::lease::Executor;
+use outbox::enqueue::Ingest;
+use outbox::lease::Executor;
 use sqlx::PgConnection;
 
 use crate::bed::{Bed, say};

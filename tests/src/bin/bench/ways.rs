@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use railhost::outbox::enqueue::NewPayment;
+use outbox::enqueue::NewPayment;
 use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, PgConnection};
 use tokio::task::JoinSet;
@@ -54,8 +54,8 @@ pub(crate) const LOOPED: Way = Way {
 /// The planner gets the same hints as in the shipped functions.
 pub(crate) const BARE: Way = Way {
     enqueue: SHIPPED.enqueue,
-    claim: include_str!("../../../../host/src/cli/bench/floor/claim.sql"),
-    complete: include_str!("../../../../host/src/cli/bench/floor/complete.sql"),
+    claim: include_str!("../../../../host/dev/src/bench/floor/claim.sql"),
+    complete: include_str!("../../../../host/dev/src/bench/floor/complete.sql"),
     settings: "set jit = off; set enable_seqscan = off; set enable_bitmapscan = off; set enable_sort = off;
                set enable_hashjoin = off; set enable_mergejoin = off; set plan_cache_mode = force_generic_plan",
 };

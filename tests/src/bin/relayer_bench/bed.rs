@@ -5,9 +5,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, ensure};
+use dev::embedded::{Options, Server};
 use harness::{Db, Pg};
-use railhost::embedded::{Options, Server};
-use railhost::outbox::enqueue::{Ingest, NewPayment};
+use outbox::enqueue::{Ingest, NewPayment};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};

@@ -8,9 +8,9 @@ use harness::Db;
 use harness::host::Host;
 use harness::rail::Reply;
 use harness::yard::{Yard, guest};
-use railhost::outbox::lease::{Executor, Room};
-use railhost::outbox::wake::Doorbell;
-use railhost::relayer::Options;
+use outbox::lease::{Executor, Room};
+use outbox::wake::Doorbell;
+use relayer::Options;
 
 use crate::bed::{Bed, ask, enqueue};
 use crate::{median, row};

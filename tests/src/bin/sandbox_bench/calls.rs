@@ -7,10 +7,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use form::Meaning;
 use harness::yard::instruction;
-use railhost::form::Meaning;
-use railhost::rail::definition::Definition;
-use railhost::rail::{Allocation, Loaded, Options, Sandbox, Task};
+use rail::definition::Definition;
+use rail::{Allocation, Loaded, Options, Sandbox, Task};
 
 use super::{Spread, meaning, on_one_core, ratio, row, timed};
 

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use harness::yard::{Yard, instruction};
-use railhost::rail::{CallError, Heard, Left, Options, Sandbox, Task};
+use rail::{Options, Sandbox, Task};
+use verdict::answer::Heard;
+use verdict::call_error::CallError;
+use verdict::witness::Left;
 
 use super::parked::{SilentRail, load};
 use super::{Spread, descriptors, micros, resident_kib, row, timed};

@@ -3,14 +3,14 @@
 
 use anyhow::{Result, ensure};
 use bytes::Bytes;
+use form::Meaning;
 use harness::rail::Reply;
 use harness::yard::{API_KEY, Yard, guest, instruction};
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use railhost::form::Meaning;
-use railhost::rail::Task;
+use rail::Task;
 use tokio::net::TcpStream;
 
 use super::{Spread, meaning, on_one_core, ratio, row, timed};

@@ -18,8 +18,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Parser;
-use railhost::form::Meaning;
-use railhost::rail::{Attempt, Heard};
+use form::Meaning;
+use rail::Attempt;
+use verdict::answer::Heard;
 
 /// As the host has it.
 #[global_allocator]

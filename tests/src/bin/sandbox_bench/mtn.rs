@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
+use form::Meaning;
 use harness::mtn_client::MtnClient;
 use harness::play::{payment, rail_file, rails_folder};
+use payment::{Instruction, Origin};
+use rail::definition::Definition;
+use rail::{Loaded, Options as SandboxOptions, Sandbox, Task};
 use rail_simulators::{Name, Options, Simulator};
-use railhost::form::Meaning;
-use railhost::payment::{Instruction, Origin};
-use railhost::rail::definition::Definition;
-use railhost::rail::{Loaded, Options as SandboxOptions, Sandbox, Task};
 use uuid::Uuid;
 
 use super::{Spread, meaning, on_one_core, ratio, row, timed};

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use harness::yard::{Yard, guest, instruction};
-use railhost::rail::definition::Definition;
-use railhost::rail::{Loaded, Options, Sandbox, Task};
+use rail::definition::Definition;
+use rail::{Loaded, Options, Sandbox, Task};
 
 use super::{descriptors, resident_kib, row};
 

@@ -4,16 +4,18 @@ use std::rc::Rc;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use form::{Code, CodeTable, Meaning, Operation, Reading, Side, StepClass, Veto};
 use harness::reference::{LateAnswer, Micros, Outbox, Outcome as Written, Refusal, SECOND, Words};
-use railhost::form::{Code, CodeTable, Meaning, Operation, Reading, Side, StepClass, Veto};
-use railhost::outbox::complete::{MoneyMoved, Outcome, State};
-use railhost::outcome::{self, Class, Decision, ErrorCode};
-use railhost::payment::{KeyForm, RailKey};
-use railhost::rail::pace::{Pace, Steps};
-use railhost::rail::{Exchange, Heard, Left, Witness};
-use railhost::relayer::history::{self, History};
-use railhost::relayer::schedule::{self, Manner, Step};
+use payment::{KeyForm, RailKey};
 use uuid::Uuid;
+use verdict::answer::Heard;
+use verdict::decision::{Class, Decision};
+use verdict::error_code::ErrorCode;
+use verdict::history::{self, History};
+use verdict::outcome::{MoneyMoved, Outcome, State};
+use verdict::pace::{Pace, Steps};
+use verdict::schedule::{self, Manner, Step};
+use verdict::witness::{Exchange, Left, Witness};
 
 use super::{Held, Host, Message, PAYMENT, Said, VISIBILITY_SECONDS, WORKERS, What, World, time};
 use crate::setup::{Bug, Setup};
@@ -308,8 +310,8 @@ impl World {
         setup: &Setup,
     ) {
         let mut decision = match asks {
-            true => outcome::query(heard, witness),
-            false => outcome::disburse(heard, witness),
+            true => verdict::query(heard, witness),
+            false => verdict::disburse(heard, witness),
         };
         if setup.bug == Some(Bug::SilenceIsRefusal) && !asks && decision.class == Class::Unknown {
             decision =

@@ -1,7 +1,7 @@
 //! What becomes of requests and replies under way, and what the rail does with what arrives.
 
+use form::Veto;
 use harness::reference::{Micros, SECOND};
-use railhost::form::Veto;
 
 use super::host::is_verdict;
 use super::{Account, Host, Message, Said, VISIBILITY_SECONDS, WORKERS, What, World};

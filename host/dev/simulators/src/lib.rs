@@ -1,0 +1,123 @@
+//! Rails to try adapters against: HTTP servers on loopback that speak as MTN, Airtel and a bank do, fail as they do, and keep
+//! a ledger of what they paid, which is the judge in every test.
+//!
+//! - [`script`]: what happens to which payment, fixed when it arrives · [`ledger`]: what arrived and what was paid
+//! - [`fault`]: replies that go wrong · [`tokens`]: sessions · [`server`]: connections
+//! - [`parse`]: what arrives · [`audit`]: the ledger against somebody's books · [`control`]: the pages under `/_sim/` · [`mtn`], [`airtel`], [`bank`]: the rails' own words
+
+mod airtel;
+mod audit;
+mod bank;
+mod callback;
+mod control;
+mod fault;
+mod ledger;
+mod line;
+mod mtn;
+mod options;
+mod order;
+mod parse;
+mod rail;
+mod script;
+mod server;
+mod tokens;
+mod world;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+pub use airtel::Padding;
+pub use audit::{Audit, Booked};
+pub use ledger::{Counts, Entry};
+pub use options::{Options, Recorded};
+pub use order::Order;
+pub use rail::{Ask, Asked, Name, Rail, Reply};
+pub use script::Says;
+pub use tokens::Tokens;
+
+use world::World;
+
+/// A rail that answers until it is dropped.
+#[derive(Debug)]
+pub struct Simulator {
+    pub address: SocketAddr,
+    world: Arc<World>,
+    secure: bool,
+    server: JoinHandle<()>,
+}
+
+impl Drop for Simulator {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+impl Simulator {
+    pub async fn start(options: Options) -> io::Result<Self> {
+        let rail: Box<dyn Rail> = match options.rail {
+            Name::Mtn => Box::new(mtn::Mtn),
+            Name::Airtel => Box::new(airtel::Airtel::new(options.padding, !options.unsigned)?),
+            Name::Bank => Box::new(bank::Bank),
+        };
+        Self::play(rail, options).await
+    }
+
+    /// Plays a rail of somebody's own; what the options say of which rail it is does not count.
+    pub async fn play(rail: Box<dyn Rail>, options: Options) -> io::Result<Self> {
+        let world =
+            World::new(rail, &options).map_err(|problem| io::Error::other(format!("script: {problem}")))?;
+        let listener = TcpListener::bind(options.listen).await?;
+        let (address, secure) = (listener.local_addr()?, options.tls.is_some());
+        let world = Arc::new(world);
+        let server = tokio::spawn(server::serve(listener, world.clone(), options.tls));
+        Ok(Self { address, world, secure, server })
+    }
+
+    /// Scheme, address and port.
+    pub fn base(&self) -> String {
+        format!("{}://{}", if self.secure { "https" } else { "http" }, self.address)
+    }
+
+    /// Other rules, for payments that arrive from now on.
+    pub fn follow(&self, script: &str) -> Result<(), String> {
+        self.world.follow(script)
+    }
+
+    /// Every token that was given out is worth nothing from now on.
+    pub fn expire_tokens(&self) {
+        self.world.tokens.expire();
+    }
+
+    /// What is left to pay from, as it says from now on.
+    pub fn set_float(&self, left: &str) {
+        self.world.set_float(left);
+    }
+
+    /// Every token that it ever gave out.
+    pub fn tokens(&self) -> Vec<String> {
+        self.world.tokens.issued()
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.world.ledger().counts()
+    }
+
+    /// What it knows of a key.
+    pub fn entry(&self, key: &str) -> Option<Entry> {
+        self.world.ledger().entry(key)
+    }
+
+    /// All that it knows.
+    pub fn entries(&self) -> Vec<Entry> {
+        self.world.ledger().entries()
+    }
+
+    /// What was said so far, where [`Options::record`] asks for it.
+    pub fn recorded(&self) -> Vec<Recorded> {
+        self.world.recorded()
+    }
+}

@@ -1,0 +1,260 @@
+//! Connections and what happens on them.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Request, Response};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full, Limited, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use crate::fault::{Fault, Kind};
+use crate::ledger::Question;
+use crate::line::Line;
+use crate::options::Recorded;
+use crate::order::Order;
+use crate::rail::{Ask, Asked, Reply};
+use crate::script::{Plan, Says};
+use crate::world::World;
+use crate::{callback, control};
+
+const BODY_BYTES_MAX: usize = 1 << 20;
+
+/// What is done instead of replying, or with the reply.
+enum Manner {
+    Whole,
+    Truncated,
+    Close,
+    Reset,
+    Hang,
+}
+
+impl World {
+    fn record(&self, asked: &Asked, reply: &Reply, manner: &Manner) {
+        let Some(recorded) = &self.recorded else { return };
+        let reply = matches!(manner, Manner::Whole).then(|| reply.body.clone());
+        let request = String::from_utf8_lossy(&asked.body).into_owned();
+        recorded.lock().unwrap_or_else(PoisonError::into_inner).push(Recorded { request, reply });
+    }
+
+    async fn answer(self: &Arc<Self>, asked: &Asked) -> (Reply, Manner) {
+        match self.rail.read(asked, &self.tokens) {
+            Err(reply) => (reply, Manner::Whole),
+            Ok(Ask::Session) => self.open().await,
+            Ok(Ask::Pay(order)) => self.pay(order).await,
+            Ok(Ask::Status(key)) => self.ask(&key).await,
+            Ok(Ask::Balance(currency)) => (self.rail.balance(&currency, &self.float()), Manner::Whole),
+            Ok(Ask::Payee(payee)) => (self.rail.payee(&payee), Manner::Whole),
+            Ok(Ask::Keys) => (self.rail.keys(), Manner::Whole),
+        }
+    }
+
+    async fn open(&self) -> (Reply, Manner) {
+        let script = self.script();
+        let fault = script.session_fault(&self.seed);
+        if let Some(fault) = fault.filter(|fault| fault.before) {
+            return self.spoil(fault, None).await;
+        }
+        self.ledger().sessions += 1;
+        let reply = self.rail.session(&self.tokens.issue(), self.tokens.lifetime);
+        match fault {
+            Some(fault) => self.spoil(fault, Some(reply)).await,
+            None => (reply, Manner::Whole),
+        }
+    }
+
+    async fn pay(self: &Arc<Self>, order: Box<Order>) -> (Reply, Manner) {
+        let script = self.script();
+        let plan =
+            || script.plan(&order).or_else(|| self.rail.plan(&order).map(Arc::new)).unwrap_or_default();
+        let Some(arrival) = self.ledger().arrive(&order, plan) else {
+            return (Reply::new(507, "text/plain", "the simulator's books are full\n"), Manner::Whole);
+        };
+        let fault = Plan::fault(&arrival.plan.pay, arrival.number, &self.seed, &order.key);
+        if let Some(fault) = fault.filter(|fault| fault.before) {
+            return self.spoil(fault, None).await;
+        }
+        let known = self.ledger().take(&order.key, self.forgetful);
+        if !known {
+            callback::announce(self, &order, &arrival.plan.call);
+        }
+        let reply = match known && !self.forgetful {
+            true => self.rail.duplicate(&order),
+            // What cannot be found is taken all the same.
+            false => match arrival.plan.at(Duration::ZERO) {
+                Says::Missing => self.rail.accepted(&order, &Says::Pending(None)),
+                says => self.rail.accepted(&order, says),
+            },
+        };
+        match fault {
+            Some(fault) => self.spoil(fault, Some(reply)).await,
+            None => (reply, Manner::Whole),
+        }
+    }
+
+    async fn ask(&self, key: &str) -> (Reply, Manner) {
+        let Some(Question { plan, number, found }) = self.ledger().ask(key) else {
+            return (self.rail.not_found(), Manner::Whole);
+        };
+        let reply = match found {
+            None | Some((_, Says::Missing)) => self.rail.not_found(),
+            Some((order, says)) => self.rail.status(&order, &says),
+        };
+        match Plan::fault(&plan.ask, number, &self.seed, key) {
+            Some(fault) => self.spoil(fault, Some(reply)).await,
+            None => (reply, Manner::Whole),
+        }
+    }
+
+    async fn spoil(&self, fault: &Fault, reply: Option<Reply>) -> (Reply, Manner) {
+        *self.ledger().faults.entry(fault.name()).or_default() += 1;
+        let reply = reply.unwrap_or_else(|| Reply::empty(503));
+        match &fault.kind {
+            Kind::Close => (reply, Manner::Close),
+            Kind::Reset => (reply, Manner::Reset),
+            Kind::Hang => (reply, Manner::Hang),
+            Kind::Truncate(None) => (reply, Manner::Truncated),
+            Kind::Truncate(Some(status)) => {
+                (Reply::new(*status, reply.content_type, reply.body), Manner::Truncated)
+            }
+            Kind::Html(status) => (Reply::html(*status), Manner::Whole),
+            Kind::Empty(status) => (Reply::empty(*status), Manner::Whole),
+            Kind::Busy(retry_after) => {
+                (Reply { retry_after: *retry_after, ..self.rail.busy() }, Manner::Whole)
+            }
+            Kind::Stranger(code) => {
+                let says = Says::Failed { variant: None, code: code.clone() };
+                (self.rail.status(&Order::somebody_elses(), &says), Manner::Whole)
+            }
+            Kind::Refuse(status, code) => (self.rail.refused(*status, code), Manner::Whole),
+            Kind::Slow(pause) => {
+                tokio::time::sleep(*pause).await;
+                (reply, Manner::Whole)
+            }
+        }
+    }
+}
+
+pub(crate) async fn serve(listener: TcpListener, world: Arc<World>, tls: Option<Arc<ServerConfig>>) {
+    let tls = tls.map(TlsAcceptor::from);
+    // They end with the server.
+    let mut talks = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            Some(_) = talks.join_next() => continue,
+        };
+        let Ok((stream, _)) = accepted else {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        let (world, tls) = (world.clone(), tls.clone());
+        talks.spawn(async move {
+            // A reply is one write; waiting for more would only make it late.
+            stream.set_nodelay(true).ok();
+            let line = Line::new(stream);
+            match tls {
+                None => converse(line.clone(), line, world).await,
+                Some(tls) => {
+                    if let Ok(stream) = tls.accept(line.clone()).await {
+                        converse(stream, line, world).await;
+                    }
+                }
+            }
+        });
+    }
+}
+
+async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, line: Line, world: Arc<World>) {
+    let service = service_fn(|request| exchange(request, &world, &line));
+    // A connection that is cut on purpose ends with an error.
+    http1::Builder::new().serve_connection(TokioIo::new(stream), service).await.ok();
+}
+
+/// The connection ends here, on purpose.
+#[derive(Debug)]
+struct Cut;
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("cut on purpose")
+    }
+}
+
+impl std::error::Error for Cut {}
+
+type Body = BoxBody<Bytes, Cut>;
+
+async fn exchange(
+    request: Request<Incoming>,
+    world: &Arc<World>,
+    line: &Line,
+) -> Result<Response<Body>, Cut> {
+    let (head, body) = request.into_parts();
+    let body = Limited::new(body, BODY_BYTES_MAX).collect().await.map_err(|_| Cut)?.to_bytes();
+    let asked = Asked {
+        method: head.method,
+        path: head.uri.path().to_owned(),
+        query: head.uri.query().map(ToOwned::to_owned),
+        headers: head.headers,
+        body: body.to_vec(),
+    };
+    let (reply, manner) = match control::answer(world, &asked) {
+        Some(reply) => (reply, Manner::Whole),
+        None => {
+            let (reply, manner) = world.answer(&asked).await;
+            world.record(&asked, &reply, &manner);
+            (reply, manner)
+        }
+    };
+    match manner {
+        Manner::Whole => Ok(written(&reply, whole(reply.body.clone()))),
+        Manner::Truncated => Ok(truncated(&reply)),
+        Manner::Close => Err(Cut),
+        Manner::Reset => {
+            line.will_reset();
+            Err(Cut)
+        }
+        Manner::Hang => std::future::pending().await,
+    }
+}
+
+fn whole(body: String) -> Body {
+    Full::new(Bytes::from(body)).map_err(|never: Infallible| match never {}).boxed()
+}
+
+fn written(reply: &Reply, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = reply.status;
+    if !reply.content_type.is_empty() {
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(reply.content_type));
+    }
+    if let Some(seconds) = reply.retry_after {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// Promises the whole reply and sends half of it.
+fn truncated(reply: &Reply) -> Response<Body> {
+    // A rail whose reply has no body still has to break off somewhere.
+    let full = if reply.body.is_empty() { "{\"status\":" } else { &reply.body };
+    let half = Bytes::copy_from_slice(&full.as_bytes()[..full.len().div_ceil(2)]);
+    let frames = stream::iter([Ok(Frame::data(half)), Err(Cut)]);
+    let mut response = written(reply, BodyExt::boxed(StreamBody::new(frames)));
+    response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(full.len().max(2)));
+    response
+}

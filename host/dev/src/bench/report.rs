@@ -1,0 +1,198 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde_json::json;
+
+use super::figures::{Column, Ending, Line, Spread};
+use super::machine::Machine;
+use super::plot;
+use super::scenario::Scenario;
+use super::targets::Judged;
+
+/// A scenario, and all that was measured in it.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub scenario: Scenario,
+    pub lines: Vec<Line>,
+    judged: Vec<Judged>,
+}
+
+/// Tables, plots and every sample, in a folder.
+#[derive(Debug)]
+pub(super) struct Report {
+    machine: Machine,
+    measured: Vec<Measured>,
+    folder: PathBuf,
+}
+
+impl Measured {
+    pub(super) fn new(scenario: Scenario, lines: Vec<Line>) -> Self {
+        let judged = scenario.common.targets.iter().map(|target| target.judge(&lines)).collect();
+        Self { scenario, lines, judged }
+    }
+
+    fn text(&self) -> String {
+        let (shape, name) = (self.scenario.kind.shape(), &self.scenario.name);
+        let mut text = format!("\n## {name}\n\n{}\n\n", self.scenario.about);
+        text += &self.table(shape.columns, shape.relative, true);
+        if !self.judged.is_empty() {
+            text += &format!("\n{}", targets(&self.judged));
+        }
+        if !shape.costs.is_empty() {
+            text += &format!("\nCost per payment:\n\n{}", self.table(shape.costs, false, false));
+        }
+        text
+    }
+
+    fn table(&self, columns: &[Column], relative: bool, with_lacks: bool) -> String {
+        let with_lacks = with_lacks && self.lines.iter().any(|line| !line.lacks.is_empty());
+        let mut headings = vec!["median (min–max)"];
+        headings.extend(columns.iter().map(|column| column.heading));
+        headings.extend(relative.then_some("× the first"));
+        headings.extend(with_lacks.then_some("does not do"));
+        let mut text = row(&headings) + &row(&vec!["---"; headings.len()]);
+        for line in &self.lines {
+            let mut cells = vec![who(line)];
+            cells.extend(columns.iter().map(|column| cell(line, column.figure)));
+            if relative {
+                let figure = self.scenario.kind.shape().plotted.figure;
+                let ratio = self.lines.first().and_then(|first| line.ratio(first, figure));
+                cells.push(shown(ratio.as_ref()));
+            }
+            if with_lacks {
+                cells.push(if line.lacks.is_empty() { "–".to_owned() } else { line.lacks.join(", ") });
+            }
+            text += &row(&cells);
+        }
+        text
+    }
+
+    fn plot(&self) -> String {
+        let plotted = &self.scenario.kind.shape().plotted;
+        let bars = self.lines.iter().map(|line| plot::Bar {
+            name: line.name.clone(),
+            spread: Spread::of(&line.values(plotted.figure)),
+            highlighted: line.is_ours(),
+            note: line.ending.as_ref().map(Ending::text),
+        });
+        plot::bars(&format!("{}: {}", self.scenario.name, plotted.heading), &bars.collect::<Vec<_>>())
+    }
+}
+
+impl Report {
+    pub(super) fn new(machine: Machine, folder: &Path) -> Self {
+        Self { machine, measured: Vec::new(), folder: folder.to_owned() }
+    }
+
+    /// Takes a scenario in and writes down all there are, so that a run that is cut short leaves what it had.
+    pub(super) fn add(&mut self, measured: Measured) -> anyhow::Result<()> {
+        self.write(&format!("{}.svg", measured.scenario.name), &measured.plot())?;
+        self.measured.push(measured);
+        self.write("table.md", &self.text())?;
+        let scenarios: Vec<_> = self
+            .measured
+            .iter()
+            .map(|measured| {
+                json!({
+                    "name": measured.scenario.name,
+                    "about": measured.scenario.about,
+                    "lines": measured.lines,
+                    "targets": measured.judged,
+                })
+            })
+            .collect();
+        let results = json!({ "machine": self.machine, "scenarios": scenarios });
+        self.write("results.json", &serde_json::to_string_pretty(&results)?)
+    }
+
+    pub(super) fn text(&self) -> String {
+        let scenarios = self.measured.iter().map(Measured::text);
+        format!("# Benchmarks\n\n{}{}", self.machine.text(), scenarios.collect::<String>())
+    }
+
+    /// Somebody broke; to be slow is no failure.
+    pub(super) fn has_failures(&self) -> bool {
+        let mut lines = self.measured.iter().flat_map(|measured| &measured.lines);
+        lines.any(|line| matches!(line.ending, Some(Ending::Failed(_))))
+    }
+
+    fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
+        let path = self.folder.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+fn targets(judged: &[Judged]) -> String {
+    let headings = ["ours against", "figure", "ours", "theirs", "ratio (range over rounds)", "target", ""];
+    let mut text = row(&headings) + &row(&["---"; 7]);
+    for judged in judged {
+        let met = match judged.met {
+            Some(true) => "**met**",
+            Some(false) => "missed",
+            None => "not measured",
+        };
+        text += &row(&[
+            judged.against.clone(),
+            judged.figure.clone(),
+            shown(judged.ours.as_ref()),
+            shown(judged.theirs.as_ref()),
+            shown(judged.ratio.as_ref()),
+            judged.wanted.clone(),
+            met.to_owned(),
+        ]);
+    }
+    text
+}
+
+fn who(line: &Line) -> String {
+    let name = if line.is_ours() { format!("**{}**", line.name) } else { line.name.clone() };
+    match &line.ending {
+        Some(ending) => format!("{name} ({})", ending.text()),
+        None => name,
+    }
+}
+
+fn cell(line: &Line, figure: &str) -> String {
+    shown(Spread::of(&line.values(figure)).as_ref())
+}
+
+fn shown(spread: Option<&Spread>) -> String {
+    spread.map_or_else(|| "–".to_owned(), Spread::text)
+}
+
+/// A line of a table in Markdown, whatever stands in its cells.
+fn row<C: AsRef<str>>(cells: &[C]) -> String {
+    let cells: Vec<_> = cells.iter().map(|cell| cell.as_ref().replace('|', "\\|")).collect();
+    format!("| {} |\n", cells.join(" | "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::figures::{Sample, Taken};
+    use crate::bench::scenario;
+
+    #[test]
+    fn the_table_shows_who_did_what_and_who_did_not_finish() {
+        let scenario = scenario::built_in().expect("all are sound").remove(0);
+        let taken = |round, value| Taken { round, figures: Sample::from([("process_per_s", value)]) };
+        let ours = Line { samples: vec![taken(0, 2600.0), taken(1, 3000.0)], ..Line::named("railhost") };
+        let theirs = Line {
+            samples: vec![taken(0, 2000.0), taken(1, 2000.0)],
+            lacks: vec!["fencing".to_owned()],
+            ..Line::named("graphile-worker")
+        };
+        let slow = Line { ending: Some(Ending::NotFinishedInSeconds(9)), ..Line::named("pg-boss") };
+        let text = Measured::new(scenario, vec![ours, theirs, slow]).text();
+        for line in [
+            "| **railhost** | 2,800 (2,600–3,000) | – | – | – |",
+            "| graphile-worker | 2,000 | – | – | fencing |",
+            "| pg-boss (not finished in 9 s) | – | – | – | – |",
+            "| graphile-worker | process_per_s | 2,800 (2,600–3,000) | 2,000 | 1.40 (1.30–1.50) | ≥ 1.30 | **met** |",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is missing from\n{text}");
+        }
+        assert!(text.contains("| not measured |"), "{text}");
+    }
+}

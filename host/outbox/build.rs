@@ -1,0 +1,5 @@
+//! The migrations are compiled in.
+
+fn main() {
+    println!("cargo::rerun-if-changed=../../migrations");
+}

@@ -1,0 +1,35 @@
+//! The outbox in PostgreSQL: the only module of the library that contains SQL, and one that does not know rails exist.
+//!
+//! In the order a payment meets them: [`enqueue`] accepts it, [`wake`] says that someone is due, [`lease`] makes it ours
+//! until a time and under a token, [`complete`] ends the lease with its outcome. Beside them: [`operate`] for a person's
+//! acts, [`read`] for what people look at, [`retain`] for old history, [`migrate`] for the schema itself, [`ready`] for
+//! whether a host may work on it.
+//!
+//! Every wrapper belongs to one database role and holds a pool of that role's login, so that a mistake in one place
+//! cannot use the rights of another. The rules live in the functions of `migrations/`; what comes back are plain structs
+//! and one [`Error`], told apart by SQLSTATE.
+
+mod database;
+mod error;
+mod notices;
+mod pool;
+mod text;
+
+pub mod complete;
+pub mod enqueue;
+pub mod lease;
+pub mod migrate;
+pub mod operate;
+pub mod read;
+pub mod ready;
+pub mod retain;
+pub mod wake;
+
+pub use database::{Database, Role};
+pub use error::Error;
+pub use notices::{Notices, unconfirmed_commits};
+
+/// At most this many rows travel in one call; the functions refuse more.
+pub const BATCH_ROWS_MAX: usize = 10_000;
+
+const PARKING_ROWS_PER_CALL: i32 = 10_000;

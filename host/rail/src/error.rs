@@ -1,0 +1,64 @@
+//! What can go wrong with an adapter, each with its name.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use thiserror::Error as ThisError;
+
+use verdict::call_error::CallError;
+use verdict::digest::Digest;
+
+/// Why a component was not taken in. None of its code had a say.
+#[derive(Debug, ThisError)]
+pub enum LoadError {
+    #[error("{path}: cannot be read: {error}")]
+    Unreadable { path: PathBuf, error: std::io::Error },
+    #[error("{path}: {problem}")]
+    Definition { path: PathBuf, problem: String },
+    #[error("the component has {bytes} bytes, at most {max} are taken")]
+    TooLarge { bytes: u64, max: u64 },
+    #[error("the digest is {found}, the rail's file pins {pinned}")]
+    WrongDigest { pinned: String, found: String },
+    #[error(
+        "the signature in {path} is by none of the trusted keys, or for another component or another rail's file"
+    )]
+    WrongSignature { path: PathBuf },
+    #[error("a core module, expected a component: build for wasm32-wasip2")]
+    CoreModule,
+    #[error("not a WebAssembly component: {0}")]
+    Malformed(String),
+    #[error("exports no interface symphony:rail/adapter")]
+    NoAdapter,
+    #[error("speaks version {found} of the contract, this host speaks {known}")]
+    WrongContract { found: String, known: &'static str },
+    #[error("imports {0}, which no adapter is granted")]
+    ForbiddenImport(String),
+    #[error("cannot be compiled: {0}")]
+    Compile(String),
+    #[error("compiling it took more than {0} MiB of memory")]
+    CompileMemory(u32),
+    #[error("compiling it took more than {0} s of processor time")]
+    CompileCpu(u32),
+    #[error("compiling it took longer than {} s", .0.as_secs_f32())]
+    CompileTime(Duration),
+    #[error("its compiled code has more than {0} MiB")]
+    CompileSize(u64),
+    #[error("does not fit its contract: {0}")]
+    Mismatch(String),
+    #[error("judges a recorded exchange otherwise than was approved: {0}")]
+    Judged(String),
+    #[error("component {0} is revoked")]
+    Revoked(Digest),
+    #[error("describe failed: {0}")]
+    Describe(CallError),
+    #[error("asks for {kind} {name} ({purpose}), which the rail's file does not have")]
+    Unmet { kind: &'static str, name: String, purpose: String },
+    #[error("fills in no variable {name} ({purpose}), which the rail's file leaves to it")]
+    Unfilled { name: String, purpose: String },
+    #[error("does not pay in {0}, which the rail's file has in currencies")]
+    Currency(String),
+    #[error("the folder for compiled code: {0}")]
+    Cache(String),
+    #[error("{0}")]
+    Network(String),
+}

@@ -1,0 +1,14 @@
+//! Why an exchange did not end with a whole reply.
+
+use verdict::witness::Denied;
+
+/// Why a request brought no whole reply.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// No connection: nothing left.
+    Unreachable(String),
+    /// Refused by a rule about addresses or time: nothing left.
+    Denied(Denied),
+    Broken(String),
+    TooLarge(String),
+}

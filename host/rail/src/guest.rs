@@ -1,0 +1,221 @@
+//! What a guest finds around it: stand-ins for what its standard library imports, the same for every call, and limits.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::AsyncWrite;
+use wasmtime::component::{Resource, ResourceTable};
+use wasmtime::{ResourceLimiter, Result};
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi::p2::bindings::clocks::monotonic_clock;
+use wasmtime_wasi::p2::{DynPollable, OutputStream, Pollable, StreamResult, subscribe};
+use wasmtime_wasi::{Deterministic, HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView};
+
+use super::limits::{
+    INSTANCES_MAX, Limits, MEMORIES_MAX, RANDOM_BYTES_MAX, RESOURCES_MAX, TABLE_ELEMENTS_MAX, TABLES_MAX,
+};
+use verdict::call_error::CallError;
+
+/// One call.
+pub(super) struct State {
+    pub output: Output,
+    pub limiter: Limiter,
+    /// Made when it is asked for: most adapters need clock, chance and output only to fail.
+    wasi: Option<WasiCtx>,
+    table: ResourceTable,
+}
+
+impl State {
+    pub(super) fn new(limits: &Limits) -> Self {
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(RESOURCES_MAX);
+        Self {
+            limiter: Limiter { memory_bytes_max: limits.memory_bytes(), memory_mib: limits.memory_mib },
+            output: Output::new(limits.log_kib as usize * 1024),
+            wasi: None,
+            table,
+        }
+    }
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        let ctx = self.wasi.get_or_insert_with(|| {
+            WasiCtx::builder()
+                .stdout(self.output.clone())
+                .stderr(self.output.clone())
+                .max_random_size(RANDOM_BYTES_MAX)
+                .secure_random(fixed())
+                .insecure_random(fixed())
+                .insecure_random_seed(SEED)
+                .wall_clock(Still)
+                .monotonic_clock(Still)
+                .allow_tcp(false)
+                .allow_udp(false)
+                .allow_ip_name_lookup(false)
+                .build()
+        });
+        WasiCtxView { ctx, table: &mut self.table }
+    }
+}
+
+/// Any number: it has only to be the same each time.
+const SEED: u128 = 0x5e1e_c7ed_0000_0000_0000_0000_0000_0001;
+
+/// Chance that is none: the same input gives the same output.
+fn fixed() -> Deterministic {
+    Deterministic::new(SEED.to_le_bytes().to_vec())
+}
+
+/// A clock that stands still.
+struct Still;
+
+impl HostWallClock for Still {
+    fn resolution(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    /// 1 January 2026.
+    fn now(&self) -> Duration {
+        Duration::from_secs(1_767_225_600)
+    }
+}
+
+impl HostMonotonicClock for Still {
+    fn resolution(&self) -> u64 {
+        1_000_000_000
+    }
+
+    fn now(&self) -> u64 {
+        0
+    }
+}
+
+/// Waits are over at once.
+impl monotonic_clock::Host for State {
+    fn now(&mut self) -> Result<u64> {
+        Ok(HostMonotonicClock::now(&Still))
+    }
+
+    fn resolution(&mut self) -> Result<u64> {
+        Ok(HostMonotonicClock::resolution(&Still))
+    }
+
+    fn subscribe_instant(&mut self, _: u64) -> Result<Resource<DynPollable>> {
+        self.at_once()
+    }
+
+    fn subscribe_duration(&mut self, _: u64) -> Result<Resource<DynPollable>> {
+        self.at_once()
+    }
+}
+
+impl State {
+    fn at_once(&mut self) -> Result<Resource<DynPollable>> {
+        let over = self.table.push(Over)?;
+        subscribe(&mut self.table, over)
+    }
+}
+
+struct Over;
+
+#[wasmtime_wasi::async_trait]
+impl Pollable for Over {
+    async fn ready(&mut self) {}
+}
+
+/// Refuses growth beyond the rail's limits, by an error that ends the call under its own name.
+#[derive(Debug)]
+pub(super) struct Limiter {
+    memory_bytes_max: usize,
+    memory_mib: u32,
+}
+
+/// An excess, on its way through the engine.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Excess(pub CallError);
+
+impl ResourceLimiter for Limiter {
+    fn memory_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> Result<bool> {
+        match desired > self.memory_bytes_max {
+            true => Err(Excess(CallError::Memory(self.memory_mib)).into()),
+            false => Ok(true),
+        }
+    }
+
+    fn table_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> Result<bool> {
+        match desired > TABLE_ELEMENTS_MAX {
+            true => Err(Excess(CallError::Table(TABLE_ELEMENTS_MAX)).into()),
+            false => Ok(true),
+        }
+    }
+
+    fn instances(&self) -> usize {
+        INSTANCES_MAX
+    }
+
+    fn tables(&self) -> usize {
+        TABLES_MAX
+    }
+
+    fn memories(&self) -> usize {
+        MEMORIES_MAX
+    }
+}
+
+/// Standard output and error of a guest: kept up to a limit, swallowed beyond it.
+#[derive(Debug, Clone)]
+pub(super) struct Output {
+    kept: Arc<Mutex<Vec<u8>>>,
+    bytes_max: usize,
+}
+
+impl Output {
+    fn new(bytes_max: usize) -> Self {
+        Self { kept: Arc::default(), bytes_max }
+    }
+
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.kept.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
+}
+
+impl IsTerminal for Output {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for Output {
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        Box::new(tokio::io::sink())
+    }
+
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(self.clone())
+    }
+}
+
+impl OutputStream for Output {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = self.bytes_max.saturating_sub(kept.len()).min(bytes.len());
+        kept.extend_from_slice(&bytes[..room]);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(4096)
+    }
+}
+
+#[wasmtime_wasi::async_trait]
+impl Pollable for Output {
+    async fn ready(&mut self) {}
+}

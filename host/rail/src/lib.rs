@@ -1,0 +1,65 @@
+//! Rails: their forms, filled in and sent by the host, with third parties' adapters in a sandbox. Knows nothing of databases.
+//!
+//! In the order in which an adapter meets them:
+//!
+//! - [`definition`]: the rail's file, checked · [`production`]: what is refused where money is real · [`file`]: reading files
+//! - [`artifact`]: the component's bytes, digest, signature, contract
+//! - [`sandbox`]: the engine and what it is told · [`compile`]: a process that compiles · [`cache`]: compiled code on disk
+//! - [`loaded`]: an adapter that can be called · [`registry`]: all of them, and hot swap · [`watch`]: on a changed file
+//! - [`event`]: what is told of a load · [`revoked`]: components that may not speak any more
+//! - [`attempt`]: what is asked of a call, and what came of it · [`instance`]: one guest from its start to its end
+//! - [`call`]: one payment through its form · [`contract`]: the WIT types, and what they are here · [`guest`]: what an adapter finds
+//!   around it · [`mock`]: a rail without a network
+//! - [`seen`]: what may be seen of a call · [`session`]: what a request needs first, and what is left to pay from · [`tokens`]: access tokens · [`published`]: keys of the
+//!   rail's · [`renewed`]: values that end
+//! - [`gate`]: what leaves and what comes back · [`vault`]: secrets · [`key`], [`key_file`], [`small_rsa`]: keys · [`pace`]: how often
+//!   a rail is sent to and asked
+
+pub mod artifact;
+mod attempt;
+pub mod builtin;
+mod cache;
+mod call;
+pub mod compile;
+mod contract;
+pub mod definition;
+mod description;
+mod engine;
+mod error;
+mod event;
+mod fetch;
+mod file;
+pub mod gate;
+mod guest;
+mod instance;
+mod key;
+pub mod key_file;
+mod known_bad;
+mod limits;
+mod loaded;
+mod mock;
+mod production;
+mod published;
+mod registry;
+mod renewed;
+mod revoked;
+pub mod sandbox;
+mod seen;
+mod session;
+mod small_rsa;
+mod source;
+mod tokens;
+mod vault;
+mod watch;
+
+pub use attempt::{Attempt, Captures, Keeper, Recorded, RecordedReply, Task};
+pub use compile::CompileLimits;
+pub use description::{Description, Need};
+pub use error::LoadError;
+pub use event::{LoadEvent, LoadOutcome};
+pub use gate::{Script, Scripted};
+pub use limits::{Limits, Timeouts};
+pub use loaded::Loaded;
+pub use production::{Examine, Rules};
+pub use registry::{Rail, Rails, Reloaded};
+pub use sandbox::{Allocation, Options, Sandbox};

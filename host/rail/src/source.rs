@@ -1,0 +1,16 @@
+//! Where a secret comes from.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+/// Where a value comes from that does not stand in the file.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "{ env = \"NAME\" } or { file = \"path\" }: a secret does not stand in a rail's file"
+)]
+pub enum Source {
+    Env { env: String },
+    File { file: PathBuf },
+}

@@ -1,0 +1,225 @@
+//! Writes down how attempts ended, many at a time. A place is free when its outcome is durable, not before.
+
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinSet;
+use tokio::time::sleep_until;
+use tracing::{Instrument, Span};
+
+use crate::attempt::End;
+use crate::host::{Aloft, Host};
+use crate::lane::{GATHER, Place};
+use crate::persist::{Refused, persist};
+use faults::{self, CrashPoint, Guard, crash_point};
+use outbox::Error;
+use outbox::complete::Completion;
+use outbox::lease::{Held, Hold};
+use verdict::error_code::ErrorCode;
+
+/// In one statement.
+const BATCH_MAX: usize = 500;
+/// Statements at a time.
+pub(crate) const WRITES_MAX: u32 = 4;
+/// A batch waits no longer than this for the one before it: a single write that is stuck must not hold up all the others.
+const WAIT_MAX: Duration = Duration::from_millis(50);
+
+pub(crate) struct Ended {
+    pub rail: String,
+    /// When its claim was sent.
+    pub sent: Instant,
+    pub held: Held,
+    pub end: End,
+    /// Of the payment, from its claim until what came of it is written.
+    pub span: Span,
+    pub place: Place,
+    pub aloft: Aloft,
+}
+
+/// What a written outcome is measured by.
+struct Claimed {
+    rail: String,
+    sent: Instant,
+    span: Span,
+}
+
+/// Runs until the last attempt has ended and is written. While one batch is on its way the next one gathers; one that is full
+/// or has waited does not wait longer.
+pub(crate) async fn run(host: Arc<Host>, mut endings: UnboundedReceiver<Ended>) {
+    let (mut batch, mut writing) = (Vec::new(), JoinSet::new());
+    let (mut open, mut gathers_since) = (true, Instant::now());
+    while open || !batch.is_empty() || !writing.is_empty() {
+        let space = BATCH_MAX - batch.len();
+        let was_empty = batch.is_empty();
+        let due = gathers_since + patience(&host, batch.len(), writing.is_empty());
+        tokio::select! {
+            more = endings.recv_many(&mut batch, space), if open && space > 0 => open = more > 0,
+            Some(written) = writing.join_next() => {
+                if let Err(error) = written {
+                    tracing::error!(%error, "outcomes were not written, others will ask: {error}");
+                }
+            }
+            () = sleep_until(due.into()), if !was_empty && writing.len() < WRITES_MAX as usize => {}
+        }
+        if was_empty {
+            gathers_since = Instant::now();
+        }
+        let has_waited = gathers_since.elapsed() >= patience(&host, batch.len(), writing.is_empty());
+        let may_write = (has_waited || batch.len() == BATCH_MAX) && writing.len() < WRITES_MAX as usize;
+        if may_write && !batch.is_empty() {
+            writing.spawn(write(host.clone(), mem::take(&mut batch)));
+        }
+    }
+}
+
+/// For how long a batch gathers: behind another one, and where places are short, while others will soon be ready.
+fn patience(host: &Host, gathered: usize, nothing_is_written: bool) -> Duration {
+    match nothing_is_written {
+        false => WAIT_MAX,
+        true if gathered * 4 < host.flights().len() && host.is_crowded() => GATHER,
+        true => Duration::ZERO,
+    }
+}
+
+async fn write(host: Arc<Host>, batch: Vec<Ended>) {
+    if host.is_stopping() {
+        crash_point(CrashPoint::Draining);
+    }
+    let (mut completions, mut claims, mut holds, mut unused, mut places) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for Ended { rail, sent, held, end, span, place, aloft } in batch {
+        match end {
+            End::Outcome(outcome) => {
+                completions.push(Completion { held, outcome: *outcome });
+                claims.push(Claimed { rail, sent, span });
+            }
+            End::Held(hold) => holds.push(*hold),
+            End::Unused => unused.push(held),
+        }
+        places.push((place, aloft));
+    }
+    keep_captured(&host, &completions).await;
+    complete(&host, &completions, &claims).await;
+    hold(&host, &holds).await;
+    release(&host, &unused).await;
+    drop(places);
+}
+
+/// What later requests need is durable before the outcome that says there will be some.
+async fn keep_captured(host: &Host, completions: &[Completion]) {
+    let captured: Vec<_> = completions
+        .iter()
+        .filter_map(|completion| Some((completion.held, completion.outcome.captured.clone()?)))
+        .collect();
+    if captured.is_empty() {
+        return;
+    }
+    let write =
+        persist(host, "captured values", Refused::Final, || host.writer.keep_captured(&captured, true));
+    if let Err(error) = write.await {
+        tracing::error!(%error, "what was read of {} payments for later requests was not kept: {error}", captured.len());
+    }
+}
+
+/// A token that has completed is recognised, so this may be repeated until an answer comes.
+async fn complete(host: &Host, completions: &[Completion], claims: &[Claimed]) {
+    if completions.is_empty() {
+        return;
+    }
+    let write = persist(host, "outcomes", Refused::Never, || host.writer.complete_batch(completions));
+    let answers = match faults::sending(CrashPoint::CompletionSent, write).await {
+        Ok(answers) => answers,
+        Err(error) => {
+            host.given_up.fetch_add(completions.len(), Ordering::AcqRel);
+            tracing::error!(%error, "{} outcomes were not written and are kept as late: {error}", completions.len());
+            if faults::is_left_out(Guard::OutcomeIsWritten)
+                || faults::is_left_out(Guard::PlaceWaitsForItsOutcome)
+            {
+                return;
+            }
+            for (completion, claimed) in completions.iter().zip(claims) {
+                host.abandon(completion.held);
+                keep(host, completion).instrument(claimed.span.clone()).await;
+            }
+            return;
+        }
+    };
+    crash_point(CrashPoint::CompletionCommitted);
+    for ((completion, claimed), answer) in completions.iter().zip(claims).zip(answers) {
+        let payment = completion.held.outbox_id;
+        if answer.is_err() {
+            host.abandon(completion.held);
+        }
+        match answer {
+            Ok(done) => {
+                claimed.span.record("state", &done.state);
+                claimed.span.record("error_code", completion.outcome.error_code.as_deref());
+                let pending =
+                    completion.outcome.error_code.as_deref() == Some(ErrorCode::RailPending.as_str());
+                let took = claimed.sent.elapsed();
+                host.metrics.writes.written(&claimed.rail, &done.state, pending, done.attempt_no, took);
+                tracing::debug!(%payment, state = done.state, "{payment}: attempt {} {}", done.attempt_no, done.state);
+            }
+            Err(Error::LeaseLost(_)) => {
+                host.metrics.writes.lease_lost.inc();
+                tracing::info!(%payment, "{payment}: the lease was lost, its answer is kept as late");
+                keep(host, completion).instrument(claimed.span.clone()).await;
+            }
+            Err(error) => {
+                if matches!(error, Error::TerminalGuard(_)) {
+                    host.metrics.writes.terminal_guard_hits.inc();
+                }
+                tracing::error!(%payment, %error, "{payment}: its outcome was refused and is kept as late: {error}");
+                keep(host, completion).instrument(claimed.span.clone()).await;
+            }
+        }
+    }
+}
+
+/// What was heard is evidence, whatever becomes of the row.
+async fn keep(host: &Host, completion: &Completion) {
+    let payment = completion.held.outbox_id;
+    let write = persist(host, "a late answer", Refused::Final, || host.writer.record_late_answer(completion));
+    match faults::sending(CrashPoint::LateAnswerSent, write).await {
+        Ok(_) => host.metrics.writes.late_answers.inc(),
+        Err(error) => tracing::error!(%payment, %error, "{payment}: a late answer was not kept: {error}"),
+    }
+}
+
+/// Payments that met a rail which cannot pay now wait for it. What was heard after the lease was lost says nothing that counts.
+async fn hold(host: &Host, holds: &[Hold]) {
+    if holds.is_empty() {
+        return;
+    }
+    let write = persist(host, "holds", Refused::Final, || host.writer.hold(holds));
+    match faults::sending(CrashPoint::ReleaseSent, write).await {
+        Ok(held) => {
+            host.metrics.writes.held.inc_by(held.len() as u64);
+            let lost = holds.iter().filter(|hold| !held.contains(&hold.held.outbox_id));
+            lost.for_each(|hold| host.abandon(hold.held));
+        }
+        Err(error) => {
+            host.given_up.fetch_add(holds.len(), Ordering::AcqRel);
+            holds.iter().for_each(|hold| host.abandon(hold.held));
+            tracing::info!(%error, "{} held leases are left to expire: {error}", holds.len());
+        }
+    }
+}
+
+/// Rows that did not reach a rail go back at once. Where that fails they come back when their lease ends.
+async fn release(host: &Host, unused: &[Held]) {
+    if unused.is_empty() {
+        return;
+    }
+    let write = persist(host, "unused leases", Refused::Final, || host.writer.release(unused));
+    match faults::sending(CrashPoint::ReleaseSent, write).await {
+        Ok(released) => host.metrics.writes.unused.inc_by(released.len() as u64),
+        Err(error) => {
+            host.given_up.fetch_add(unused.len(), Ordering::AcqRel);
+            tracing::info!(%error, "{} unused leases are left to expire: {error}", unused.len());
+        }
+    }
+}

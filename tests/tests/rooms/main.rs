@@ -1,0 +1,84 @@
+//! The folder tree is the architecture: which room may lean on which, and that no two modules of a room lean on each other.
+
+mod modules;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use toml::Table;
+
+/// Each room and the rooms that it may lean on. An arrow that is not here is an arrow back.
+const ARROWS: [(&str, &[&str]); 12] = [
+    ("payment", &[]),
+    ("faults", &[]),
+    ("observe", &[]),
+    ("form", &["payment"]),
+    ("terminal", &["payment"]),
+    ("verdict", &["form", "payment"]),
+    ("outbox", &["payment", "verdict"]),
+    ("rail", &["faults", "form", "payment", "verdict"]),
+    ("conformance", &["form", "payment", "rail", "verdict"]),
+    ("relayer", &["faults", "form", "observe", "outbox", "payment", "rail", "verdict"]),
+    ("dev", &["conformance", "form", "outbox", "payment", "rail", "rail-simulators", "terminal", "verdict"]),
+    ("dev/simulators", &[]),
+];
+
+/// What a room without I/O does not have.
+const IMPURE: [&str; 6] = ["hyper", "reqwest", "rustls", "sqlx", "tokio", "wasmtime"];
+const PURE: [&str; 3] = ["payment", "form", "verdict"];
+
+fn host() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../host")
+}
+
+fn dependencies(room: &str) -> BTreeSet<String> {
+    let path = host().join(room).join("Cargo.toml");
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let manifest: Table = text.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let table = |key: &str| manifest.get(key).and_then(|found| found.as_table().cloned()).unwrap_or_default();
+    table("dependencies").into_iter().chain(table("dev-dependencies")).map(|(name, _)| name).collect()
+}
+
+/// Every folder below `host` that is a crate, but for the binary.
+fn rooms() -> BTreeSet<String> {
+    let crates = |folder: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+        entries.filter(|path| path.join("Cargo.toml").exists()).collect()
+    };
+    let host = host();
+    let first = crates(&host);
+    let second = first.iter().flat_map(|room| crates(room)).collect::<Vec<_>>();
+    let name = |path: &PathBuf| path.strip_prefix(&host).expect("below host").display().to_string();
+    first.iter().chain(&second).map(name).collect()
+}
+
+#[test]
+fn rooms_lean_only_on_those_below_them() {
+    let arrows: BTreeMap<&str, &[&str]> = ARROWS.into_iter().collect();
+    assert_eq!(rooms(), arrows.keys().map(ToString::to_string).collect(), "each room stands in the table");
+    let known: BTreeSet<&str> = arrows.keys().copied().chain(["rail-simulators"]).collect();
+    for (room, allowed) in arrows {
+        let leans_on = dependencies(room).into_iter().filter(|name| known.contains(name.as_str()));
+        for other in leans_on {
+            assert!(allowed.contains(&other.as_str()), "{room} leans on {other}, expected only {allowed:?}");
+        }
+    }
+}
+
+#[test]
+fn rooms_that_decide_do_no_io() {
+    for room in PURE {
+        let found: Vec<_> =
+            dependencies(room).into_iter().filter(|name| IMPURE.contains(&name.as_str())).collect();
+        assert!(found.is_empty(), "{room} has {found:?}");
+    }
+}
+
+#[test]
+fn no_two_modules_of_a_room_lean_on_each_other() {
+    for room in rooms().iter().map(String::as_str).chain([""]) {
+        let cycles = modules::cycles(&host().join(room).join("src"));
+        assert!(cycles.is_empty(), "host/{room}: modules in a circle:\n{}", cycles.join("\n"));
+    }
+}
