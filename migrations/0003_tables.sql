@@ -13,11 +13,11 @@ create table symphony.participants (
 comment on table symphony.participants is
   'Switches of the participants that have any set. One that is not listed is ACTIVE and unordered: enqueue needs no registration.';
 comment on column symphony.participants.state is
-  'SUSPENDED refuses new payments and keeps settled ones from being leased; unsettled ones are still asked about, for the money may have moved.';
+  'SUSPENDED refuses new payments. Payments that were not sent are not leased; those that may have left are still asked about.';
 comment on column symphony.participants.strict_order is
   'Only the oldest unfinished payment may be leased; its verdict promotes the next. Off by default: numbers are ordered, dispatch is parallel.';
 
--- The claim asks this question for every row it considers, and the answer is nearly always "nobody".
+-- The claim asks for every row whether its participant is held back, and the answer is nearly always no.
 create index participants_held on symphony.participants (participant_id)
   where state = 'SUSPENDED' or strict_order;
 
@@ -36,12 +36,12 @@ create table symphony.rails (
 );
 
 comment on table symphony.rails is
-  'What the database must know of a rail. A rail that is not listed is ENABLED, deduplicates and has no limit.';
+  'What the database must know of a rail. A rail that is not listed is ENABLED, deduplicates and has no rate limit.';
 comment on column symphony.rails.deduplicates is 'The rail recognises a key it has seen, so that sending it again is harmless.';
 comment on column symphony.rails.hand_over_marks is
   'A mark is committed before the first byte leaves. Required where the rail does not deduplicate: only a lost lease without a mark may simply be tried again.';
 comment on column symphony.rails.key_forms is
-  'In whose books a payment of the rail stands, and by which forms of its key, in which places, it is known there. They change only while no payment of the rail has a past: asked for or sent under another name or elsewhere, it would not be recognised, and would be paid again.';
+  'The provider of the rail, and where and in which form a request carries the key. They change only while no open payment of the rail may be known there: under another form of its key or at another provider a payment would not be recognised, and would be paid again.';
 comment on column symphony.rails.sla_seconds is 'A payment open for longer stands in payments_needing_review.';
 
 create table symphony.rail_rate_grants (
@@ -51,7 +51,7 @@ create table symphony.rail_rate_grants (
 ) with (fillfactor = 20);
 
 comment on table symphony.rail_rate_grants is
-  'A token bucket per limited rail, charged by the claim, so that the rate holds for all hosts together. What a host does not spend within its lease is gone.';
+  'A token bucket per rail with a rate. The claim charges it, so that the rate holds for all hosts together. A host cannot give back what it does not use.';
 
 create table symphony.rail_fronts (
   rail_type text collate "C" primary key,
@@ -59,7 +59,7 @@ create table symphony.rail_fronts (
 ) with (fillfactor = 20);
 
 comment on table symphony.rail_fronts is
-  'How far the claims of a rail have come in its queue. New payments take their place behind it, each participant''s after its own last one: a participant with a huge backlog stands behind itself, not before the others.';
+  'How far the claims of a rail have come in its queue. A new payment takes its place behind this time and behind the last payment of its participant. So a participant with a huge backlog waits for itself, and the others do not wait for it.';
 
 create table symphony.relay_hosts (
   worker_id text collate "C" primary key check (length(worker_id) between 1 and 256),
@@ -82,7 +82,7 @@ create table symphony.clock_marks (
 insert into symphony.clock_marks default values;
 
 comment on table symphony.clock_marks is
-  'The latest time that reconcile_clock has seen: one row. If it lies ahead, the clock of the database went back; infinity says that rows are left to bring back.';
+  'The latest time that reconcile_clock has seen: one row. Where it lies in the future, the clock of the database went back. infinity says that there are still rows to correct.';
 
 create table symphony.operator_acts (
   act_id  bigint generated always as identity primary key,
@@ -124,9 +124,9 @@ comment on table symphony.participant_outbox_sequences is
 comment on column symphony.participant_outbox_sequences.places is
   'Per rail, the place in the queue that was given last, in microseconds since 1970.';
 
--- Where a list of payments meets this table, the functions write `outbox_id = any (array[…])` and not `=`. A vacuum that
--- finds the queue empty makes the planner expect one row in it: it would then go through the whole of it, and for each row
--- through the list. An array can only be looked up in the index.
+-- Functions that join a list of payments with this table write `outbox_id = any (array[…])` and not `=`. After a vacuum of the
+-- empty queue the planner expects one row in it, and would read all of it once for each payment of the list. An array can only
+-- be looked up in the index.
 create table symphony.payment_outbox_pending (
   outbox_id        uuid primary key default symphony.uuidv7(),
   sequence_id      bigint not null check (sequence_id >= 1),
@@ -167,7 +167,7 @@ comment on column symphony.payment_outbox_pending.unsettled is
 comment on column symphony.payment_outbox_pending.parked is
   'May not be leased now: its participant is suspended, or ordered strictly and this is not the head. Parked rows stand in no index of the claim.';
 comment on column symphony.payment_outbox_pending.handed_over_at is
-  'Committed before the first byte left, on rails that keep such marks. Older than claimed_at it is of an earlier lease.';
+  'The hand-over mark: committed before the first byte leaves, on rails that keep such marks. One that is older than claimed_at belongs to an earlier lease.';
 comment on column symphony.payment_outbox_pending.claimed_at is 'When the current lease, or the last one, was taken.';
 comment on column symphony.payment_outbox_pending.lease_token is
   'Fresh and random with every claim, never a counter: a counter repeats after a failover that forgot a commit, a random token does not.';
@@ -196,11 +196,11 @@ create table symphony.payment_outbox_claims (
   primary key (lease_expires_at, lease_token)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
--- Ids are random enough that compressing them is labour in vain.
+-- Ids are random: compressing them would cost time and save nothing.
 alter table symphony.payment_outbox_claims alter column outbox_ids set storage external;
 
 comment on table symphony.payment_outbox_claims is
-  'The index of leases by expiry and holder: one row per claim and rail, written with the leases, removed after their expiry when none is left. It stands in for indexes on the lease columns, which would cost every claim its HOT update. The truth is the pending row: sweep_leases adds what is missing here.';
+  'The index of leases by expiry and holder: one row per claim and rail. It is written with the leases and removed after their end. An index on the lease columns would cost every claim its HOT update. The truth is the pending row: sweep_leases adds what is missing here.';
 
 create table symphony.payment_outbox_records (
   key_digest     uuid primary key,
@@ -214,7 +214,7 @@ create table symphony.payment_outbox_records (
 comment on table symphony.payment_outbox_records is
   'The permanent record: one row per accepted payment, for ever. (instruction_id, idempotency_key) stands here as a digest, so that the unique rule outlives pending row and history and its index stays small.';
 
--- Rows arrive in the order of their ids, so that a summary per block range finds one by id at nearly no cost.
+-- Rows arrive in the order of their ids, so a BRIN index finds one by its id and costs nearly nothing to write.
 create index payment_outbox_records_by_id on symphony.payment_outbox_records using brin (outbox_id) with (pages_per_range = 16, autosummarize = on);
 
 create table symphony.payment_outbox_verdicts (

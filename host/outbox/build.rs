@@ -1,5 +1,31 @@
-//! The migrations are compiled in.
+//! The migrations are compiled in: the numbered files by sqlx, the functions by the list that is written here.
 
-fn main() {
+use std::error::Error;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+const FUNCTIONS: &str = "../../migrations/functions";
+
+fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=../../migrations");
+    let mut list = String::from("&[\n");
+    for room in sorted(Path::new(FUNCTIONS))? {
+        for file in sorted(&room)? {
+            let file = file.canonicalize()?;
+            let (room, name) = (room.file_name().ok_or("a room")?, file.file_stem().ok_or("a file")?);
+            let name = format!("{}/{}", room.display(), name.display());
+            writeln!(list, "    File {{ name: {name:?}, sql: include_str!({file:?}) }},")?;
+        }
+    }
+    list.push(']');
+    let out: PathBuf = env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?.into();
+    Ok(fs::write(out.join("functions.rs"), list)?)
+}
+
+fn sorted(folder: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    let mut paths =
+        fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, std::io::Error>>()?;
+    paths.sort();
+    Ok(paths)
 }

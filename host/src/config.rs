@@ -1,24 +1,26 @@
 //! Configuration: one TOML file per environment, one per rail. Seen by the command line only, which hands each module
 //! its own part. A wrong value stops the start with file, key and expectation; nothing falls back silently.
 
+mod database;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use std::{env, fs, io};
+use std::{fs, io};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use thiserror::Error as ThisError;
 
 use outbox::enqueue::identifier_problem;
 use outbox::operate::RailFacts;
-use outbox::{Database, Role};
+use outbox::{Database, SchemaName};
 use rail::LoadError;
 use rail::definition::Definition;
 use rail::sandbox::CALLS_DEFAULT;
+
+use self::database::{DatabaseSection, or_told};
 
 #[derive(Debug, ThisError)]
 pub(crate) enum Error {
@@ -28,7 +30,7 @@ pub(crate) enum Error {
         "no database is configured: set DATABASE_URL or database.url in {file}, or use --dev for a private PostgreSQL"
     )]
     NoDatabase { file: String },
-    #[error("{file}: the database was not looked at: what is said of it is wrong")]
+    #[error("{file}: the database was not checked, because its settings are wrong")]
     WrongDatabase { file: String },
     #[error(transparent)]
     Rail(Box<LoadError>),
@@ -47,43 +49,6 @@ struct File {
     rails: Option<PathBuf>,
     /// Refuses what is good for development only.
     production: bool,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct DatabaseSection {
-    url: Option<Secret>,
-    logins: BTreeMap<LoginName, Secret>,
-    /// The logins go through a pooler in transaction mode; `listener` or the URL leads to PostgreSQL itself.
-    pooler: bool,
-    /// The executor's login past the pooler, for the doorbell.
-    listener: Option<Secret>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum LoginName {
-    Ingest,
-    Executor,
-    Operator,
-    Readonly,
-}
-
-const LOGINS: usize = 4;
-
-/// A value that need not stand in the file.
-#[derive(Clone, Deserialize)]
-#[serde(untagged, expecting = "a string, { env = \"NAME\" } or { file = \"path\" }")]
-enum Secret {
-    Plain(String),
-    Env { env: String },
-    File { file: PathBuf },
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret")
-    }
 }
 
 /// Where the private PostgreSQL of the development mode lives.
@@ -182,13 +147,13 @@ impl Default for Relayer {
 }
 
 impl Relayer {
-    pub(crate) fn options(&self, months_ahead: i32) -> relayer::Options {
-        relayer::Options {
+    pub(crate) fn options(&self, months_ahead: i32) -> relayer::RelayerOptions {
+        relayer::RelayerOptions {
             connections: self.connections,
             poll: Duration::from_millis(self.poll_ms.into()),
             drain: Duration::from_secs(self.drain_seconds.into()),
             months_ahead,
-            ..relayer::Options::default()
+            ..relayer::RelayerOptions::default()
         }
     }
 
@@ -229,6 +194,7 @@ enum Configured {
 pub(crate) struct Config {
     pub file: PathBuf,
     database: Configured,
+    schema: SchemaName,
     #[cfg_attr(not(feature = "dev"), expect(dead_code, reason = "of the development mode"))]
     pub embedded: Embedded,
     pub retention: Retention,
@@ -263,10 +229,14 @@ impl Config {
         let mut wrong = parsed.retention.problems();
         wrong.extend(parsed.relayer.problems());
         if parsed.production && parsed.relayer.record_to.is_some() {
-            wrong.push("relayer.record_to is given, expected none: production is true".to_owned());
+            wrong.push("relayer.record_to must not be set when production is true".to_owned());
         }
+        let schema = parsed.database.schema.as_deref().map_or(Ok(SchemaName::default()), str::parse);
+        let schema = or_told(schema.map_err(|problem| format!("database.schema: {problem}")), &mut wrong);
         let database = match parsed.database.build(parsed.production) {
             Ok(None) => Configured::Nothing,
+            // A wrong name is told; what stands in another schema than the one that was meant is not looked at.
+            Ok(Some(_)) if schema.is_none() => Configured::Wrongly,
             Ok(Some(database)) => Configured::So(Box::new(database)),
             Err(problems) => {
                 wrong.extend(problems);
@@ -286,6 +256,7 @@ impl Config {
         Ok(Self {
             file: file.to_owned(),
             database,
+            schema: schema.unwrap_or_default(),
             embedded: parsed.embedded,
             retention: parsed.retention,
             adapters: parsed.adapters,
@@ -303,10 +274,16 @@ impl Config {
         self.rails.iter().map(|(name, definition)| rail_facts(name, definition)).collect()
     }
 
+    /// The private server of the development mode is a database like any other.
+    #[cfg(feature = "dev")]
+    pub(crate) fn database_at(&self, options: sqlx::postgres::PgConnectOptions) -> Database {
+        Database::new(options).in_schema(self.schema.clone())
+    }
+
     pub(crate) fn database(&self) -> Result<Database, Error> {
         let file = || self.file.display().to_string();
         match &self.database {
-            Configured::So(database) => Ok(Database::clone(database)),
+            Configured::So(database) => Ok(Database::clone(database).in_schema(self.schema.clone())),
             Configured::Nothing => Err(Error::NoDatabase { file: file() }),
             Configured::Wrongly => Err(Error::WrongDatabase { file: file() }),
         }
@@ -322,118 +299,6 @@ pub(crate) fn rail_facts(name: &str, definition: &Definition) -> RailFacts {
         sla_seconds: definition.file.sla_seconds,
         rate: definition.rate().map(|rate| (rate.per_second, rate.burst)),
         key_forms: definition.key_forms(),
-    }
-}
-
-impl DatabaseSection {
-    /// All that is wrong with it, where anything is.
-    fn build(self, production: bool) -> Result<Option<Database>, Vec<String>> {
-        let mut wrong = Vec::new();
-        let url = match env::var("DATABASE_URL") {
-            Ok(url) => Some(options("DATABASE_URL", &url, production)),
-            Err(_) => self.url.map(|secret| secret.options("database.url", production)),
-        };
-        let (has_url, has_all_logins) = (url.is_some(), self.logins.len() == LOGINS);
-        let owner = url.and_then(|url| or_told(url, &mut wrong));
-        if !has_url && self.logins.is_empty() {
-            return Ok(None);
-        }
-        if !has_url && !has_all_logins {
-            wrong.push("database.url is missing, expected it, or database.logins for ingest, executor, operator and readonly: each command then has its login".to_owned());
-        }
-        let mut database = owner.map_or_else(Database::without_owner, Database::new);
-        if self.pooler {
-            if !has_all_logins {
-                wrong.push("database.pooler is true, expected database.logins for ingest, executor, operator and readonly: a pooler passes no role on".to_owned());
-            }
-            if self.listener.is_none() && !has_url {
-                wrong.push("database.pooler is true, expected database.listener, the executor's login past the pooler: a doorbell cannot ring through it".to_owned());
-            }
-            let listener = self.listener.map(|secret| secret.options("database.listener", production));
-            database = database.behind_pooler(listener.and_then(|listener| or_told(listener, &mut wrong)));
-        }
-        for (name, secret) in self.logins {
-            let role = name.role();
-            if let Some(login) = or_told(secret.options(role.key(), production), &mut wrong) {
-                database = database.with_login(role, login);
-            }
-        }
-        match wrong.is_empty() {
-            true => Ok(Some(database)),
-            false => Err(wrong),
-        }
-    }
-}
-
-/// Goes on without what is wrong, and keeps it to be told.
-fn or_told<T>(read: Result<T, String>, wrong: &mut Vec<String>) -> Option<T> {
-    read.map_err(|problem| wrong.push(problem)).ok()
-}
-
-impl LoginName {
-    fn role(self) -> Role {
-        match self {
-            Self::Ingest => Role::Ingest,
-            Self::Executor => Role::Executor,
-            Self::Operator => Role::Operator,
-            Self::Readonly => Role::Readonly,
-        }
-    }
-}
-
-/// The URL itself is never part of the message: it may hold a password.
-fn options(key: &str, url: &str, production: bool) -> Result<PgConnectOptions, String> {
-    let wrong = || format!("{key} is not a PostgreSQL URL, expected postgres://user@host:port/database");
-    if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
-        return Err(wrong());
-    }
-    let options: PgConnectOptions = url.parse().map_err(|_| wrong())?;
-    let is_local = options.get_socket().is_some() || options.get_host().starts_with('/');
-    match options.get_ssl_mode() {
-        PgSslMode::VerifyFull => Ok(options),
-        _ if !production || is_local => Ok(options),
-        mode => Err(format!(
-            "{key} has sslmode={}, expected sslmode=verify-full (and sslrootcert=FILE) or a Unix socket: production is true",
-            ssl_mode(mode)
-        )),
-    }
-}
-
-fn ssl_mode(mode: PgSslMode) -> &'static str {
-    match mode {
-        PgSslMode::Disable => "disable",
-        PgSslMode::Allow => "allow",
-        PgSslMode::Prefer => "prefer",
-        PgSslMode::Require => "require",
-        PgSslMode::VerifyCa => "verify-ca",
-        PgSslMode::VerifyFull => "verify-full",
-    }
-}
-
-impl Secret {
-    /// Where it is the URL of a database.
-    fn options(self, key: &str, production: bool) -> Result<PgConnectOptions, String> {
-        options(key, &self.read(key, production)?, production)
-    }
-
-    fn read(self, key: &str, production: bool) -> Result<String, String> {
-        match self {
-            Self::Plain(value) => Ok(value),
-            Self::Env { env: name } => env::var(&name)
-                .map_err(|_| format!("{key} refers to the environment variable {name}, which is not set")),
-            Self::File { file } => {
-                let others = fs::metadata(&file).map_or(0, |found| found.permissions().mode() & 0o077);
-                if production && others != 0 {
-                    return Err(format!(
-                        "{key} refers to {}, which others may read or write, expected mode 0600: production is true",
-                        file.display()
-                    ));
-                }
-                fs::read_to_string(&file).map(|text| text.trim_end().to_owned()).map_err(|error| {
-                    format!("{key} refers to {}, which cannot be read: {error}", file.display())
-                })
-            }
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod cli;
 mod config;
+mod https;
 mod telemetry;
 mod version;
 

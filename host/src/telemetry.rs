@@ -5,16 +5,14 @@
 //! that the library can put in front of single layers forget lines: whoever only asks whether a line would be told leaves them in
 //! the wrong state for the next one.
 
+pub(crate) mod collector;
+
+use std::env;
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::{env, fs};
 
-use anyhow::Context as _;
 use clap::ValueEnum;
 use opentelemetry::trace::TracerProvider;
-use opentelemetry_otlp::tonic_types::transport::{Certificate, ClientTlsConfig, Identity};
-use opentelemetry_otlp::{SpanExporter, WithTonicConfig};
-use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use outbox::Notices;
 use tracing::span::{Attributes, Id, Record};
@@ -36,11 +34,8 @@ pub(crate) enum LogFormat {
 
 /// Says which lines are told.
 const FILTER: &str = "RAILHOST_LOG";
-/// The variables by which OpenTelemetry names a collector; any of them turns the export on.
-const COLLECTOR: [&str; 2] = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
-/// By which the collector knows us.
-const CLIENT_CERTIFICATE: &str = "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE";
-const CLIENT_KEY: &str = "OTEL_EXPORTER_OTLP_CLIENT_KEY";
+/// The crates of this program that say anything. `railhost` in a filter means all of them.
+const ROOMS: [&str; 6] = ["dev", "observe", "outbox", "rail", "railhost", "relayer"];
 
 #[derive(Debug)]
 pub(crate) struct Telemetry(Option<SdkTracerProvider>);
@@ -59,7 +54,7 @@ impl Telemetry {
             Ok(asked) => read(&asked)?,
             Err(_) => read(filter)?,
         };
-        let provider = exporter()?;
+        let provider = collector::exporter()?;
         terminal::print::speak_json(format == LogFormat::Json);
         TELLS_SPANS.store(provider.is_some() || tells_every_step(&told), Ordering::Relaxed);
         subscriber(format, told, provider.as_ref(), io::stderr).init();
@@ -91,7 +86,7 @@ where
         LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),
     };
     let lines = Picky { events: told.clone(), spans: None, inner: lines };
-    let exported = provider.map(|_| Targets::new().with_target("railhost", Level::INFO));
+    let exported = provider.map(|_| Targets::new().with_targets(ROOMS.map(|room| (room, Level::INFO))));
     let spans = provider.zip(exported.clone()).map(|(provider, wanted)| {
         let inner = tracing_opentelemetry::layer().with_tracer(provider.tracer("railhost"));
         Picky { events: wanted.clone(), spans: Some(wanted), inner }
@@ -121,7 +116,12 @@ fn tells_every_step(told: &Targets) -> bool {
 
 fn read(filter: &str) -> anyhow::Result<Targets> {
     let wanted = "expected LEVEL or TARGET=LEVEL, separated by commas, such as info,sqlx=warn,rail=debug";
-    filter.parse().map_err(|_| BadArgument::new(format!("{FILTER} is {filter:?}, {wanted}")).into())
+    let asked: Targets =
+        filter.parse().map_err(|_| BadArgument::new(format!("{FILTER} is {filter:?}, {wanted}")))?;
+    let of_all = asked.iter().find(|(target, _)| *target == "railhost").map(|(_, level)| level);
+    let unnamed = ROOMS.into_iter().filter(|room| !asked.iter().any(|(target, _)| target == *room));
+    let rooms: Vec<_> = unnamed.zip(std::iter::repeat(of_all)).collect();
+    Ok(asked.with_targets(rooms.into_iter().filter_map(|(room, level)| Some((room, level?)))))
 }
 
 /// A layer that is told only what it wants.
@@ -181,69 +181,6 @@ where
         if context.metadata(&id).is_some_and(|metadata| self.wants(metadata)) {
             self.inner.on_close(id, context);
         }
-    }
-}
-
-/// The collector that the environment names.
-fn collector() -> Option<String> {
-    COLLECTOR.iter().rev().find_map(|name| env::var(name).ok().filter(|value| !value.is_empty()))
-}
-
-/// What payments are about does not travel in the clear where money is real.
-pub(crate) fn check_collector(production: bool) -> Result<(), BadArgument> {
-    judge_collector(production, collector().as_deref())
-}
-
-fn judge_collector(production: bool, collector: Option<&str>) -> Result<(), BadArgument> {
-    match collector {
-        Some(plain) if production && !is_encrypted(plain) => {
-            Err(BadArgument::new(format!("the collector is {plain}, expected https: production is true")))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn is_encrypted(collector: &str) -> bool {
-    collector.starts_with("https:")
-}
-
-fn exporter() -> anyhow::Result<Option<SdkTracerProvider>> {
-    let Some(collector) = collector() else { return Ok(None) };
-    let mut exporter = SpanExporter::builder().with_tonic();
-    if is_encrypted(&collector) {
-        exporter = exporter.with_tls_config(tls()?);
-    }
-    let exporter = exporter
-        .build()
-        .with_context(|| format!("{} names no collector that can be used", COLLECTOR.join(" or ")))?;
-    let resource = Resource::builder().with_service_name("railhost").build();
-    Ok(Some(SdkTracerProvider::builder().with_resource(resource).with_batch_exporter(exporter).build()))
-}
-
-/// The system's roots, or the one that the environment names by OpenTelemetry's variables; a client certificate likewise.
-fn tls() -> anyhow::Result<ClientTlsConfig> {
-    let file = |name: &str| -> anyhow::Result<Option<Vec<u8>>> {
-        let Ok(path) = env::var(name) else { return Ok(None) };
-        fs::read(&path).map(Some).with_context(|| format!("{name} is {path}, which cannot be read"))
-    };
-    let mut tls = match file("OTEL_EXPORTER_OTLP_CERTIFICATE")? {
-        Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
-        None => ClientTlsConfig::new().with_enabled_roots(),
-    };
-    if let Some(identity) = identity(file(CLIENT_CERTIFICATE)?, file(CLIENT_KEY)?)? {
-        tls = tls.identity(identity);
-    }
-    Ok(tls)
-}
-
-/// Half of it would be left out silently, and the collector would turn us away without saying why.
-fn identity(certificate: Option<Vec<u8>>, key: Option<Vec<u8>>) -> Result<Option<Identity>, BadArgument> {
-    match (certificate, key) {
-        (Some(certificate), Some(key)) => Ok(Some(Identity::from_pem(certificate, key))),
-        (None, None) => Ok(None),
-        _ => Err(BadArgument::new(format!(
-            "only one of {CLIENT_CERTIFICATE} and {CLIENT_KEY} is set, expected both or none"
-        ))),
     }
 }
 
@@ -321,6 +258,8 @@ mod tests {
             ("warn,relayer=debug", 8),
             ("railhost=trace", 10),
             ("railhost=trace,sqlx=debug", 14),
+            ("railhost=trace,relayer=warn", 7),
+            ("railhost=off,rail=debug", 4),
             ("error,sqlx=off", 2),
         ] {
             for exported in [None, Some(&provider)] {
@@ -347,27 +286,5 @@ mod tests {
     fn a_filter_that_cannot_be_read_says_what_is_wanted() {
         let problem = format!("{:#}", read("railhost=loud").expect_err("no level"));
         assert!(problem.contains("RAILHOST_LOG") && problem.contains("TARGET=LEVEL"), "{problem}");
-    }
-
-    #[test]
-    fn production_takes_no_collector_in_the_clear() {
-        for plain in ["http://collector:4317", "collector:4317", "HTTP://collector"] {
-            let refused = judge_collector(true, Some(plain)).expect_err("it is not encrypted").to_string();
-            assert!(refused.contains(plain) && refused.contains("expected https"), "{refused}");
-            judge_collector(false, Some(plain)).expect("a host for development takes it");
-        }
-        judge_collector(true, Some("https://collector:4317")).expect("it is encrypted");
-        judge_collector(true, None).expect("nothing travels");
-    }
-
-    #[test]
-    fn a_client_certificate_without_its_key_is_refused_by_both_names() {
-        let pem = || Some(b"pem".to_vec());
-        for (certificate, key) in [(pem(), None), (None, pem())] {
-            let refused = identity(certificate, key).expect_err("half of it").to_string();
-            assert!(refused.contains(CLIENT_CERTIFICATE) && refused.contains(CLIENT_KEY), "{refused}");
-        }
-        assert!(identity(pem(), pem()).is_ok_and(|both| both.is_some()));
-        assert!(identity(None, None).is_ok_and(|none| none.is_none()));
     }
 }

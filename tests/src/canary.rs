@@ -9,7 +9,7 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_S
 
 use crate::sql::column;
 use crate::world::World;
-use crate::{Db, Role};
+use crate::{Db, DbUser};
 
 /// Shorter ones are found everywhere by chance.
 const CHARS_MIN: usize = 8;
@@ -89,7 +89,7 @@ impl Canaries {
 
 /// Every row of every table, as text.
 pub async fn tables(db: &Db) -> Vec<(String, Vec<u8>)> {
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     let names: Vec<String> = column(
         &mut owner,
         "select c.oid::regclass::text from pg_class c join pg_namespace n on n.oid = c.relnamespace

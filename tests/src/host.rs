@@ -12,16 +12,18 @@ use outbox::enqueue::{Ingest, NewPayment};
 use outbox::operate::{Operator, RailFacts, Reason};
 use outbox::{Database, Error};
 use rail::{self, Rails, Reloaded, Rules, Sandbox};
-use relayer::{self, Metrics, Options};
+use relayer::{self, Metrics, RelayerOptions};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::port::Port;
 use crate::server::scratch;
-use crate::{Db, PATIENCE, Role, railhost, railhost_path};
+use crate::{Db, DbUser, PATIENCE, railhost, railhost_path};
 
 /// A mock rail, and what it answers by amount. Its calls and leases last longer than any machine takes for one of these answers.
 pub const RAIL: &str = r#"
@@ -86,18 +88,19 @@ pub struct Host {
 }
 
 impl Host {
-    pub async fn start(db: &Db, options: Options) -> Self {
+    pub async fn start(db: &Db, options: RelayerOptions) -> Self {
         Self::with_rails(db, &[("mock", RAIL)], options).await
     }
 
     /// With the given rails, by name and file.
-    pub async fn with_rails(db: &Db, rails: &[(&str, &str)], options: Options) -> Self {
+    pub async fn with_rails(db: &Db, rails: &[(&str, &str)], options: RelayerOptions) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         for (name, text) in rails {
             fs::write(folder.path().join(format!("{name}.toml")), text).expect("written");
         }
-        let sandbox = Sandbox::new(&scratch().join("compiled"), railhost_path(), rail::Options::default())
-            .expect("a sandbox");
+        let sandbox =
+            Sandbox::new(&scratch().join("compiled"), railhost_path(), rail::SandboxOptions::default())
+                .expect("a sandbox");
         let host = Self::over(db.database(), Arc::new(sandbox), folder.path(), options).await;
         Self { _folder: Some(folder), ..host }
     }
@@ -106,9 +109,14 @@ impl Host {
     ///
     /// All places of a rail are taken from the start, or no test could look at many payments at a time. What is in flight may take
     /// as long as any fact when it is told to stop.
-    pub async fn over(database: Database, sandbox: Arc<Sandbox>, folder: &Path, options: Options) -> Self {
+    pub async fn over(
+        database: Database,
+        sandbox: Arc<Sandbox>,
+        folder: &Path,
+        options: RelayerOptions,
+    ) -> Self {
         faults::leave_out(Guard::BeginsWithOne);
-        let options = Options { drain: options.drain.max(PATIENCE), ..options };
+        let options = RelayerOptions { drain: options.drain.max(PATIENCE), ..options };
         let (events, _) = mpsc::unbounded_channel();
         let rails = Rails::load(&sandbox, folder, Rules::default(), events).await.expect("they load");
         let rails = Arc::new(rails);
@@ -227,6 +235,32 @@ impl Process {
         self.pages.as_ref().expect("it was started with pages").number
     }
 
+    /// The status and the text of one of its pages; status 0 while nobody listens.
+    pub async fn page(&self, path: &str) -> (u16, String) {
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.pages())).await else {
+            return (0, String::new());
+        };
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.expect("asked");
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).await.expect("answered");
+        let status = reply.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+        (status, reply.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
+    }
+
+    /// Waits until one of its pages says so, and not for ever.
+    pub async fn until_page(&self, path: &str, fact: impl Fn(&str) -> bool) {
+        let patience = Instant::now();
+        loop {
+            let (_, text) = self.page(path).await;
+            if fact(&text) {
+                return;
+            }
+            assert!(patience.elapsed() < PATIENCE, "{path}: {text}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -338,7 +372,7 @@ pub async fn configure_rail(db: &Db, rail: &str, rate: Option<(i32, i32)>) {
 
 /// A number that the database tells.
 pub async fn number(db: &Db, sql: &str) -> i64 {
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     sqlx::query_scalar(sqlx::AssertSqlSafe(sql.to_owned())).fetch_one(&mut owner).await.expect("a number")
 }
 

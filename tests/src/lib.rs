@@ -1,8 +1,9 @@
 //! What the test targets share: a real PostgreSQL of each supported kind, and a fresh, migrated database per test.
 //!
 //! A test asks for a [`Db`] through [`on_each_postgres!`], which runs it on PostgreSQL 15 and on 18. A server that cannot
-//! be had is a failure, never a skip. Adapters are tried in a [`yard::Yard`].
+//! be had is a failure, never a skip. Adapters are tried in a [`adapter_rig::AdapterRig`].
 
+pub mod adapter_rig;
 pub mod canary;
 mod db;
 mod docker;
@@ -10,9 +11,9 @@ pub mod evidence;
 pub mod forged;
 pub mod host;
 pub mod mtn_client;
-pub mod play;
 pub mod port;
 pub mod rail;
+pub mod rail_run;
 mod railhost_binary;
 pub mod reference;
 mod server;
@@ -21,11 +22,10 @@ pub mod sql;
 pub mod storm;
 pub mod tool;
 pub mod world;
-pub mod yard;
 
 use std::time::Duration;
 
-pub use db::{Db, Role, sqlstate};
+pub use db::{Db, DbUser, sqlstate};
 pub use railhost_binary::{railhost, railhost_path};
 pub use server::{Pg, scratch_folder};
 
@@ -35,7 +35,7 @@ pub const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Runs each test on every PostgreSQL that the project supports.
 ///
-/// ```ignore
+/// ```text
 /// on_each_postgres! {
 ///     async fn a_replay_takes_no_number(db: Db) { … }
 /// }

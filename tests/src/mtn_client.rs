@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use uuid::Uuid;
 
-use crate::play::rails_folder;
+use crate::rail_run::rails_folder;
 
 /// One connection to a simulator, with a token.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 /// A request as it arrived.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct ReceivedRequest {
     pub method: String,
     pub path: String,
     pub headers: HeaderMap,
@@ -26,7 +26,7 @@ pub struct Asked {
     pub connection: usize,
 }
 
-impl Asked {
+impl ReceivedRequest {
     /// What a guest had to say in it.
     pub fn note(&self) -> Option<String> {
         let body: serde_json::Value = serde_json::from_str(&self.body).ok()?;
@@ -62,22 +62,22 @@ impl Reply {
 }
 
 #[derive(Debug)]
-pub struct Rail {
+pub struct StubRail {
     pub address: SocketAddr,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
     forgetful: Arc<AtomicBool>,
     server: JoinHandle<()>,
 }
 
-impl Drop for Rail {
+impl Drop for StubRail {
     fn drop(&mut self) {
         self.server.abort();
     }
 }
 
-impl Rail {
+impl StubRail {
     /// Serves on a free port until it is dropped.
-    pub async fn start(answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+    pub async fn start(answer: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -110,7 +110,7 @@ impl Rail {
     }
 
     /// What it was asked so far.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<ReceivedRequest> {
         self.asked.lock().expect("no panic").clone()
     }
 }
@@ -129,12 +129,12 @@ impl std::error::Error for HangUp {}
 async fn serve(
     request: Request<Incoming>,
     connection: usize,
-    answer: Arc<impl Fn(&Asked) -> Reply>,
-    noted: Option<Arc<Mutex<Vec<Asked>>>>,
+    answer: Arc<impl Fn(&ReceivedRequest) -> Reply>,
+    noted: Option<Arc<Mutex<Vec<ReceivedRequest>>>>,
 ) -> Result<Response<Full<Bytes>>, HangUp> {
     let (parts, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| HangUp)?.to_bytes();
-    let asked = Asked {
+    let asked = ReceivedRequest {
         method: parts.method.to_string(),
         path: parts.uri.path().to_owned(),
         headers: parts.headers,

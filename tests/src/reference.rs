@@ -12,8 +12,8 @@ mod operate;
 mod state;
 
 pub use state::{
-    ATTEMPTS_MAX, Attempt, Completed, Hold, Host, Key, LateAnswer, Lease, Micros, Outbox, Outcome,
-    Participant, Pending, Rail, Receipt, Record, Refusal, Request, SECOND, Words,
+    ATTEMPTS_MAX, Attempt, Completed, Hold, Host, Key, LateAnswer, Lease, Micros, Outbox, Participant,
+    Pending, Rail, Receipt, Record, ReferenceOutcome, Refusal, Request, SECOND, Words,
 };
 
 impl Outbox {
@@ -244,7 +244,7 @@ impl Outbox {
         worker: &str,
         id: Uuid,
         token: Uuid,
-        said: &Outcome,
+        said: &ReferenceOutcome,
     ) -> Result<Completed, Refusal> {
         said.check()?;
         if !self.holds(worker, id, token) {

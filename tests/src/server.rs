@@ -2,13 +2,13 @@ use std::env;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use dev::embedded::{Options, Server};
+use dev::embedded::{Server, ServerOptions};
 use outbox::{Database, migrate};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::runtime::Runtime;
 
-use crate::db::{Role, parse};
+use crate::db::{DbUser, parse};
 use crate::docker;
 use crate::railhost_binary::profile_folder;
 
@@ -66,10 +66,10 @@ async fn start(pg: Pg) -> PgConnectOptions {
         options
     } else {
         let folder = scratch().join(format!("postgres-{}-{}", pg.major(), std::process::id()));
-        let options = Options {
+        let options = ServerOptions {
             major: Some(pg.major()),
             settings: vec![("autovacuum_naptime".to_owned(), "5s".to_owned())],
-            ..Options::throwaway(folder)
+            ..ServerOptions::throwaway(folder)
         };
         let server = Server::start(options).await.unwrap_or_else(|error| panic!("{error}"));
         let options = server.connect_options();
@@ -100,7 +100,7 @@ pub fn scratch_folder(name: &str) -> PathBuf {
 pub(crate) async fn prepare(options: &PgConnectOptions, database: &str) {
     migrate::run(&Database::new(options.clone().database(database))).await.expect("the migrations apply");
     let mut connection = PgConnection::connect_with(options).await.expect("the server accepts connections");
-    for role in Role::RUNTIME {
+    for role in DbUser::RUNTIME {
         sqlx::query(AssertSqlSafe(format!("alter role {} password '{ROLE_PASSWORD}'", role.name())))
             .execute(&mut connection)
             .await

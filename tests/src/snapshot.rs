@@ -1,16 +1,25 @@
 //! The schema as text, the same on every supported server, so that a change of it is seen in review.
 
+use outbox::SchemaName;
 use sqlx::PgConnection;
 
 use crate::sql::column;
 
 /// One line per object of the schema, in a fixed order. The months of the history appear once, as `YYYYMM`.
 pub async fn schema(connection: &mut PgConnection) -> String {
+    of(connection, &SchemaName::default()).await
+}
+
+/// The same of a schema of another name.
+pub async fn of(connection: &mut PgConnection, schema: &SchemaName) -> String {
     let mut text = String::new();
     for (title, sql) in PARTS {
         text.push_str(&format!("# {title}\n"));
-        let mut lines: Vec<String> =
-            column(&mut *connection, sql).await.iter().map(|line: &String| one_month(line)).collect();
+        let mut lines: Vec<String> = column(&mut *connection, &schema.place(sql))
+            .await
+            .iter()
+            .map(|line: &String| one_month(line))
+            .collect();
         lines.sort();
         lines.dedup();
         for line in lines {

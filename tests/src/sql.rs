@@ -8,7 +8,7 @@ use serde_json::Value;
 use sqlx::{AssertSqlSafe, FromRow, PgConnection, PgExecutor, Postgres};
 use uuid::Uuid;
 
-use crate::{Db, PATIENCE, Role, sqlstate};
+use crate::{Db, DbUser, PATIENCE, sqlstate};
 
 /// The worker in whose name [`Hands`] leases and completes.
 pub const WORKER: &str = "worker-1";
@@ -164,7 +164,7 @@ pub async fn count(executor: impl PgExecutor<'_>, what: &str) -> i64 {
 
 /// Returns once that many sessions of this database wait for a lock.
 pub async fn until_waiting(db: &Db, sessions: i64) {
-    let mut connection = db.connect(Role::Superuser).await;
+    let mut connection = db.connect(DbUser::Superuser).await;
     let look = async {
         let sql = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
         while scalar::<i64>(&mut connection, sql).await < sessions {
@@ -281,10 +281,10 @@ pub struct Hands {
 impl Hands {
     pub async fn of(db: &Db) -> Self {
         Self {
-            ingest: db.connect(Role::Ingest).await,
-            executor: db.connect(Role::Executor).await,
-            operator: db.connect(Role::Operator).await,
-            owner: db.connect(Role::Superuser).await,
+            ingest: db.connect(DbUser::Ingest).await,
+            executor: db.connect(DbUser::Executor).await,
+            operator: db.connect(DbUser::Operator).await,
+            owner: db.connect(DbUser::Superuser).await,
         }
     }
 

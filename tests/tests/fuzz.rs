@@ -10,16 +10,16 @@ use std::{env, fs};
 use bytes::Bytes;
 use conformance::{Case, Operation};
 use fastrand::Rng;
-use harness::play::rails_folder;
-use harness::yard::{Yard, guest};
+use harness::adapter_rig::{AdapterRig, guest};
+use harness::rail_run::rails_folder;
 use harness::{railhost, railhost_path};
 use http::{Request, Response};
 use payment::{Instruction, Origin};
 use rail::definition::Definition;
-use rail::{self, Loaded, Sandbox, Script, Scripted, Task};
+use rail::{self, Loaded, RailStub, Sandbox, Scripted, Task};
 use serde_json::Value;
 use uuid::Uuid;
-use verdict::answer::Heard;
+use verdict::answer::CallResult;
 use verdict::decision::{Class, Decision};
 
 fn cases(share: usize) -> usize {
@@ -82,7 +82,7 @@ fn damaged(rng: &mut Rng, bytes: &[u8]) -> Vec<u8> {
 #[derive(Debug, Default)]
 struct Stranger(Mutex<(u16, Vec<u8>)>);
 
-impl Script for Stranger {
+impl RailStub for Stranger {
     fn play(&self, _: &str, _: &Request<Bytes>) -> Scripted {
         let (status, body) = self.0.lock().expect("no panic").clone();
         let reply = Response::builder().status(status).header("content-type", "application/json");
@@ -136,17 +136,18 @@ fn says_paid(rail: &str, body: &[u8]) -> bool {
 
 async fn damaged_replies(rail: &str) {
     let folder = tempfile::tempdir().expect("a folder");
-    let sandbox = Sandbox::new(&folder.path().join("compiled"), railhost_path(), rail::Options::default())
-        .expect("a sandbox");
+    let sandbox =
+        Sandbox::new(&folder.path().join("compiled"), railhost_path(), rail::SandboxOptions::default())
+            .expect("a sandbox");
     let definition = Definition::load(&rails_folder().join(format!("{rail}.toml"))).expect("a rail's file");
     let stranger = Arc::new(Stranger::default());
     let loaded = Loaded::offline(&sandbox, &definition, stranger.clone()).await.expect("it loads").recorded();
     let mut kept = String::new();
     let (recorded, mut rng) = (recorded(rail), rng());
-    let judge = |task, attempt: &rail::Attempt| -> Decision {
+    let judge = |task, attempt: &rail::CallReport| -> Decision {
         match task {
-            Task::Query => verdict::query(&attempt.heard, &attempt.witness),
-            _ => verdict::disburse(&attempt.heard, &attempt.witness),
+            Task::Query => verdict::judge_query(&attempt.heard, &attempt.witness),
+            _ => verdict::judge_disbursement(&attempt.heard, &attempt.witness),
         }
     };
     let (mut paid, mut refused) = (0, 0);
@@ -163,7 +164,7 @@ async fn damaged_replies(rail: &str) {
             kept.push_str(&(serde_json::to_string(&case).expect("JSON") + "\n"));
         }
         let shown = || format!("case {case}, {task:?}, HTTP {status}: {}", String::from_utf8_lossy(&body));
-        assert!(!matches!(attempt.heard, Heard::Failed(_)), "{:?}: {}", attempt.heard, shown());
+        assert!(!matches!(attempt.heard, CallResult::Failed(_)), "{:?}: {}", attempt.heard, shown());
         let decision = judge(task, &attempt);
         match decision.class {
             Class::Success => {
@@ -292,7 +293,7 @@ fn damaged_payloads_are_read_or_refused_by_name() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn damaged_components_are_refused_by_name_or_harmless() {
-    let (yard, mut rng) = (Yard::new().await, rng());
+    let (rig, mut rng) = (AdapterRig::new().await, rng());
     let sound = guest("pays_and_tells");
     let mut refused = 0;
     for _ in 0..cases(40).min(200) {
@@ -301,7 +302,7 @@ async fn damaged_components_are_refused_by_name_or_harmless() {
         let head = rng.usize(8..4096).min(component.len());
         let new_head = damaged(&mut rng, &component[..head]);
         component.splice(..head, new_head);
-        match yard.load_bytes(&component).await {
+        match rig.load_bytes(&component).await {
             Ok(_) => {}
             Err(error) => {
                 assert!(!error.to_string().is_empty());

@@ -4,12 +4,12 @@
 use std::time::{Duration, Instant};
 
 use faults::{Guard, LEFT_OUT};
-use harness::play::set;
+use harness::adapter_rig::guest;
+use harness::rail_run::set;
 use harness::sql::run;
 use harness::world::wire::Mode;
 use harness::world::{Audit, Plan, Wanted, World};
-use harness::yard::guest;
-use harness::{PATIENCE, Role};
+use harness::{DbUser, PATIENCE};
 use rail_simulators::Name;
 use sqlx::AssertSqlSafe;
 use toml::Table;
@@ -206,7 +206,7 @@ async fn refused_outcomes(left_out: Option<Guard>) -> Audit {
     scenario.owe(20).await;
     scenario.world.until("payment_outbox_pending where handed_over_at is not null", |rows| rows == 20).await;
     let complete = "execute on function symphony.complete_outbox_batch(text, uuid[], uuid[], text[], text[], text[], text[], text[], int[], double precision[], text[], boolean[], bytea[], bytea[], bytea[], bytea[], text[], jsonb[], text[])";
-    let mut owner = scenario.world.db.connect(Role::Superuser).await;
+    let mut owner = scenario.world.db.connect(DbUser::Superuser).await;
     run(&mut owner, &format!("revoke {complete} from symphony_executor")).await;
     scenario.faults += 1;
     scenario.world.until_metric(0, "outcome_writes_failed_total", |failed| failed > 0.0).await;
@@ -230,7 +230,7 @@ const FENCE: &str = " and p.lease_token = w.token and p.claimed_by = p_worker_id
        and p.lease_expires_at > v_now";
 
 async fn take_the_fence_away(world: &World) {
-    let mut owner = world.db.connect(Role::Superuser).await;
+    let mut owner = world.db.connect(DbUser::Superuser).await;
     let function: String = sqlx::query_scalar(
         "select pg_get_functiondef(p.oid) from pg_proc p join pg_namespace n on n.oid = p.pronamespace
           where n.nspname = 'symphony' and p.proname = 'complete_outbox_batch'",

@@ -10,7 +10,7 @@ use std::process::{Command, ExitStatus};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use dev::embedded::{Options, Server};
+use dev::embedded::{Server, ServerOptions};
 use harness::sql::{column, run, scalar};
 use harness::{PATIENCE, Pg, railhost_path, scratch_folder};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -39,15 +39,17 @@ fn blocks(text: &str, language: &str) -> Vec<String> {
 }
 
 /// A server with nothing on it, and somebody at a shell who can reach it.
-struct Ground {
+struct EmptyServer {
     server: Server,
     folder: PathBuf,
 }
 
-impl Ground {
+impl EmptyServer {
     async fn new(pg: Pg) -> Self {
-        let options =
-            Options { major: Some(pg.major()), ..Options::throwaway(scratch_folder("page-server")) };
+        let options = ServerOptions {
+            major: Some(pg.major()),
+            ..ServerOptions::throwaway(scratch_folder("page-server"))
+        };
         let server = Server::start(options).await.unwrap_or_else(|error| panic!("{error}"));
         let folder = scratch_folder("page");
         fs::create_dir_all(folder.join("home")).expect("made");
@@ -116,7 +118,7 @@ impl Ground {
     }
 }
 
-impl Drop for Ground {
+impl Drop for EmptyServer {
     fn drop(&mut self) {
         fs::remove_dir_all(&self.folder).ok();
     }
@@ -133,7 +135,7 @@ fn clients() -> PathBuf {
 }
 
 async fn the_page_leads_to_a_served_payment(pg: Pg) {
-    let ground = Ground::new(pg).await;
+    let ground = EmptyServer::new(pg).await;
     let commands =
         blocks(section(&config("README.md"), "From an empty server to a served payment"), "sh").concat();
     let (status, said) = ground.type_in(&commands);
@@ -158,7 +160,7 @@ async fn the_page_leads_to_a_served_payment(pg: Pg) {
 }
 
 /// A live rail as the page says that it differs from the simulated one. It is only loaded, never called.
-fn live_mtn(ground: &Ground) {
+fn live_mtn(ground: &EmptyServer) {
     let extract = ["plugin", "extract", "mtn", "--out", "rails/mtn.wasm"];
     let pinned = ground.command("railhost").args(extract).output().expect("railhost runs");
     assert!(pinned.status.success(), "{pinned:?}");
@@ -195,7 +197,7 @@ fn live_mtn(ground: &Ground) {
 }
 
 async fn the_example_for_production_needs_one_login_at_a_time(pg: Pg) {
-    let ground = Ground::new(pg).await;
+    let ground = EmptyServer::new(pg).await;
     let mut superuser = ground.superuser("postgres").await;
     run(&mut superuser, &format!("create role railhost_owner login createrole password '{PASSWORD}'")).await;
     run(&mut superuser, "create database symphony owner railhost_owner").await;

@@ -5,13 +5,14 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use conformance::{self, Case, Report, Verdict};
-use harness::yard::{Yard, guest};
-use harness::{Db, Pg, Role, forged, railhost, railhost_path};
+use conformance::{self, Case, Report, RuleResult};
+use harness::adapter_rig::{AdapterRig, guest};
+use harness::{Db, DbUser, Pg, forged, railhost, railhost_path};
 use payment::is_unsafe;
 use rail::definition::Definition;
-use rail::{Options, Rules, Sandbox};
+use rail::{Rules, Sandbox, SandboxOptions};
 use serde_json::Value;
+use tempfile::TempDir;
 use verdict::digest::Digest;
 
 const PAYMENT: &str =
@@ -41,19 +42,19 @@ fn write_exchanges(folder: &Path) {
 }
 
 fn sandbox(cache: &Path) -> Sandbox {
-    let options = Options { calls_max: 4, ..Options::default() };
+    let options = SandboxOptions { calls_max: 4, ..SandboxOptions::default() };
     Sandbox::new(cache, railhost_path(), options).expect("a sandbox")
 }
 
 async fn report(name: &str) -> Report {
-    let yard = Yard::new().await;
-    fs::write(yard.path("guest.wasm"), guest(name)).expect("written");
-    write_exchanges(&yard.path("exchanges"));
+    let rig = AdapterRig::new().await;
+    fs::write(rig.path("guest.wasm"), guest(name)).expect("written");
+    write_exchanges(&rig.path("exchanges"));
     let definition =
-        Definition::parse("test", &yard.path(""), &yard.file(&guest(name), "")).expect("a sound file");
-    let cases = Case::load_all(&yard.path("exchanges")).expect("sound cases");
-    let sandbox = sandbox(&yard.path("compiled"));
-    let report = conformance::run(sandbox, &yard.path("guest.wasm"), Some(definition), cases).await;
+        Definition::parse("test", &rig.path(""), &rig.file(&guest(name), "")).expect("a sound file");
+    let cases = Case::load_all(&rig.path("exchanges")).expect("sound cases");
+    let sandbox = sandbox(&rig.path("compiled"));
+    let report = conformance::run(sandbox, &rig.path("guest.wasm"), Some(definition), cases).await;
     let report = report.expect("it loads");
     // Secrets and tokens are made up, and begin so.
     assert!(!serde_json::to_string(&report).expect("JSON").contains("canary-"), "{report}");
@@ -64,7 +65,7 @@ fn failed(report: &Report) -> Vec<&str> {
     report
         .findings
         .iter()
-        .filter(|finding| finding.verdict == Verdict::Failed)
+        .filter(|finding| finding.verdict == RuleResult::Failed)
         .map(|finding| finding.rule)
         .collect()
 }
@@ -95,7 +96,7 @@ async fn a_broken_rule_is_named() {
 async fn every_exchange_that_comes_to_something_else_is_named_in_plain_words() {
     let report = report("reads_opposite").await;
     let shown = report.to_string();
-    assert!(shown.contains("5 of 7 do not come to what they expect"), "{shown}");
+    assert!(shown.contains("5 of 7 exchanges did not reach the expected verdict"), "{shown}");
     for line in [
         "paid: found unknown with code paid (the host reads paid and the adapter the opposite), wanted success",
         "refused: found unknown with code refused",
@@ -110,111 +111,128 @@ async fn every_exchange_that_comes_to_something_else_is_named_in_plain_words() {
 /// A path with a slip of the pen reads nothing, a class without an exchange was never tried: neither is called good.
 #[tokio::test]
 async fn a_suite_that_leaves_something_out_is_not_passed() {
-    let yard = Yard::new().await;
-    fs::write(yard.path("guest.wasm"), guest("pays_and_tells")).expect("written");
-    write_exchanges(&yard.path("exchanges"));
+    let rig = AdapterRig::new().await;
+    fs::write(rig.path("guest.wasm"), guest("pays_and_tells")).expect("written");
+    write_exchanges(&rig.path("exchanges"));
     let run = async |file: String| {
-        let definition = Definition::parse("test", &yard.path(""), &file).expect("a sound file");
-        let cases = Case::load_all(&yard.path("exchanges")).expect("sound cases");
-        let sandbox = sandbox(&yard.path("compiled"));
-        conformance::run(sandbox, &yard.path("guest.wasm"), Some(definition), cases).await.expect("it loads")
+        let definition = Definition::parse("test", &rig.path(""), &file).expect("a sound file");
+        let cases = Case::load_all(&rig.path("exchanges")).expect("sound cases");
+        let sandbox = sandbox(&rig.path("compiled"));
+        conformance::run(sandbox, &rig.path("guest.wasm"), Some(definition), cases).await.expect("it loads")
     };
-    let file = yard.file(&guest("pays_and_tells"), "");
+    let file = rig.file(&guest("pays_and_tells"), "");
     let misspelt = file.replace(
         "reference.header = \"x-reference\" }",
         "facts.reason.header = \"x-raeson\", reference.header = \"x-reference\" }",
     );
     let misspelt = misspelt.replace("version = 1\n", "version = 1\nprecedence = [\"reason\", \"text\"]\n");
     assert_eq!(failed(&run(misspelt).await), ["every-fact-recorded"]);
-    fs::remove_file(yard.path("exchanges/later.json")).expect("removed");
+    fs::remove_file(rig.path("exchanges/later.json")).expect("removed");
     let report = run(file).await;
     let untested: Vec<_> =
-        report.findings.iter().filter(|finding| finding.verdict == Verdict::NotTested).collect();
+        report.findings.iter().filter(|finding| finding.verdict == RuleResult::NotTested).collect();
     assert_eq!(untested.len(), 1, "{report}");
     assert!(untested[0].detail.contains("disburse pending") && report.has_failed(), "{report}");
 }
 
+/// A folder in which an integrator works.
+struct Workplace(TempDir);
+
+impl Workplace {
+    /// Code, answer and what is wrong.
+    fn run(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        let output =
+            railhost().current_dir(self.0.path()).args(["--json"]).args(arguments).output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), text, String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    fn answer(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.run(arguments).1).expect("JSON")
+    }
+
+    /// The component of the project `my-rail`.
+    fn build(&self) -> String {
+        // The folder of the guests has the SDK's dependencies compiled already.
+        let target = Path::new(env!("GUESTS")).ancestors().nth(3).expect("inside a target folder");
+        let built = Command::new(env!("CARGO"))
+            .current_dir(self.0.path().join("my-rail"))
+            .args(["build", "--release", "--target", "wasm32-wasip2", "--target-dir"])
+            .arg(target)
+            .output()
+            .expect("cargo runs");
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        target.join("wasm32-wasip2/release/my_rail.wasm").to_str().expect("text").to_owned()
+    }
+
+    /// The report of a test by its file and its exchanges: all of it is passed.
+    fn test(&self, component: &str) -> Value {
+        let (code, text, problem) = self.run(&[
+            "plugin",
+            "test",
+            component,
+            "--rail",
+            RAIL,
+            "--exchanges",
+            "my-rail/exchanges",
+            "--report",
+            "report.json",
+        ]);
+        assert_eq!(code, Some(0), "{text}{problem}");
+        let report = fs::read_to_string(self.0.path().join("report.json")).expect("written");
+        let report: Value = serde_json::from_str(&report).expect("JSON");
+        let findings = report["findings"].as_array().expect("a list");
+        assert!(findings.iter().all(|finding| finding["verdict"] == "passed"), "{report}");
+        report
+    }
+
+    fn sign(&self, component: &str) -> Option<i32> {
+        self.run(&["plugin", "sign", component, "--rail", RAIL, "--key", "key.pem", "--out", "sig"]).0
+    }
+
+    fn verify(&self, component: &str, trusted: &str) -> Option<i32> {
+        let signed = ["plugin", "verify", component, "--rail", RAIL, "--signature", "sig"];
+        self.run(&[&signed[..], &["--trusted", trusted]].concat()).0
+    }
+}
+
+const RAIL: &str = "my-rail/rail.toml";
+
 /// What the README tells an integrator to do, done.
 #[tokio::test]
 async fn a_new_adapter_builds_and_passes_and_can_be_signed() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let run = |arguments: &[&str]| {
-        let output =
-            railhost().current_dir(folder.path()).args(["--json"]).args(arguments).output().expect("it runs");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        (output.status.code(), text, String::from_utf8_lossy(&output.stderr).into_owned())
-    };
-    let (code, _, problem) = run(&["plugin", "new", "my-rail"]);
+    let place = Workplace(tempfile::tempdir().expect("a folder"));
+    let (code, _, problem) = place.run(&["plugin", "new", "my-rail"]);
     assert_eq!(code, Some(0), "{problem}");
-    assert_eq!(run(&["plugin", "new", "my-rail"]).0, Some(64), "nothing is overwritten");
+    assert_eq!(place.run(&["plugin", "new", "my-rail"]).0, Some(64), "nothing is overwritten");
+    let component = place.build();
+    let report = place.test(&component);
 
-    // The folder of the guests has the SDK's dependencies compiled already.
-    let target = Path::new(env!("GUESTS")).ancestors().nth(3).expect("inside a target folder");
-    let built = Command::new(env!("CARGO"))
-        .current_dir(folder.path().join("my-rail"))
-        .args(["build", "--release", "--target", "wasm32-wasip2", "--target-dir"])
-        .arg(target)
-        .output()
-        .expect("cargo runs");
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    let component = target.join("wasm32-wasip2/release/my_rail.wasm");
-    let component = component.to_str().expect("text");
-
-    let (code, text, problem) = run(&[
-        "plugin",
-        "test",
-        component,
-        "--rail",
-        "my-rail/rail.toml",
-        "--exchanges",
-        "my-rail/exchanges",
-        "--report",
-        "report.json",
-    ]);
-    assert_eq!(code, Some(0), "{text}{problem}");
-    let report: Value =
-        serde_json::from_str(&fs::read_to_string(folder.path().join("report.json")).expect("written"))
-            .expect("JSON");
-    assert!(
-        report["findings"].as_array().expect("a list").iter().all(|finding| finding["verdict"] == "passed"),
-        "{report}"
-    );
-
-    let (code, bare, _) = run(&["plugin", "test", component]);
+    let (code, bare, _) = place.run(&["plugin", "test", &component]);
     assert_eq!(code, Some(65), "what was not tested is not passed");
     let bare: Value = serde_json::from_str(&bare).expect("JSON");
-    let untested = bare["findings"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .filter(|finding| finding["verdict"] == "not-tested")
-        .count();
+    let findings = bare["findings"].as_array().expect("a list");
+    let untested = findings.iter().filter(|finding| finding["verdict"] == "not-tested").count();
     assert_eq!(untested, 8, "without the rail's file it says what it did not test");
 
-    let (_, inspected, _) = run(&["plugin", "inspect", component]);
-    let inspected: Value = serde_json::from_str(&inspected).expect("JSON");
+    let inspected = place.answer(&["plugin", "inspect", &component]);
     assert_eq!(inspected["sha256"], report["sha256"]);
     assert_eq!((&inspected["contract"], &inspected["needs_inert_profile"]), (&"1.0.0".into(), &false.into()));
 
-    let (_, key, _) = run(&["plugin", "key", "--out", "key.pem"]);
-    let key: Value = serde_json::from_str(&key).expect("JSON");
+    let key = place.answer(&["plugin", "key", "--out", "key.pem"]);
     let public = key["public_key"].as_str().expect("a key");
-    let rail = "my-rail/rail.toml";
-    let sign = || run(&["plugin", "sign", component, "--rail", rail, "--key", "key.pem", "--out", "sig"]).0;
-    assert_eq!(sign(), Some(64), "the file pins another component");
-    let path = folder.path().join(rail);
+    assert_eq!(place.sign(&component), Some(64), "the file pins another component");
+    let path = place.0.path().join(RAIL);
     let text = fs::read_to_string(&path).expect("read");
     let text = text.replace(&"0".repeat(64), inspected["sha256"].as_str().expect("a digest"));
     fs::write(&path, &text).expect("written");
-    assert_eq!(sign(), Some(0));
-    let verify = |trusted: &str| {
-        run(&["plugin", "verify", component, "--rail", rail, "--signature", "sig", "--trusted", trusted]).0
-    };
-    assert_eq!(verify(public), Some(0));
-    assert_eq!(verify(&"ab".repeat(32)), Some(65));
+    assert_eq!(place.sign(&component), Some(0));
+    assert_eq!(place.verify(&component, public), Some(0));
+    assert_eq!(place.verify(&component, &"ab".repeat(32)), Some(65));
     fs::write(&path, text.replace("https://rail.example", "https://rail.example.org")).expect("written");
-    assert_eq!(verify(public), Some(65), "the file is a part of what was signed");
-    assert_eq!(run(&["plugin", "key", "--out", "key.pem"]).0, Some(1), "a key is never overwritten");
+    assert_eq!(place.verify(&component, public), Some(65), "the file is a part of what was signed");
+    let again = place.run(&["plugin", "key", "--out", "key.pem"]).0;
+    assert_eq!(again, Some(1), "a key is never overwritten");
 }
 
 /// By the project's own rail files and recorded exchanges.
@@ -235,7 +253,7 @@ async fn the_adapters_that_come_with_the_host_keep_the_contract_and_are_small() 
         let report = conformance::run(sandbox, &component, Some(definition), cases).await.expect("it loads");
         assert_eq!(failed(&report), [""; 0], "{name}:\n{report}");
         assert!(
-            report.findings.iter().all(|finding| finding.verdict == Verdict::Passed),
+            report.findings.iter().all(|finding| finding.verdict == RuleResult::Passed),
             "{name}:\n{report}"
         );
     }
@@ -263,14 +281,14 @@ fn watched(arguments: &[&str], folder: &Path) -> (Output, u64) {
 
 #[tokio::test]
 async fn a_component_that_is_endless_to_compile_is_refused_in_one_sentence_and_the_tool_stays_small() {
-    let yard = Yard::new().await;
+    let rig = AdapterRig::new().await;
     let bomb = forged::nested_loops();
-    fs::write(yard.path("bomb.wasm"), &bomb).expect("written");
-    fs::write(yard.path("rail.toml"), yard.file(&bomb, "")).expect("written");
+    fs::write(rig.path("bomb.wasm"), &bomb).expect("written");
+    fs::write(rig.path("rail.toml"), rig.file(&bomb, "")).expect("written");
     for arguments in
         [&["plugin", "inspect", "bomb.wasm"][..], &["plugin", "test", "bomb.wasm", "--rail", "rail.toml"][..]]
     {
-        let (output, most) = watched(arguments, &yard.path(""));
+        let (output, most) = watched(arguments, &rig.path(""));
         let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         // Of memory or processor time; a busy machine may come to the limit of time first.
         let ended = ["compiling it took more than", "compiling it took longer than"];
@@ -283,14 +301,14 @@ async fn a_component_that_is_endless_to_compile_is_refused_in_one_sentence_and_t
 #[tokio::test]
 async fn a_component_of_half_a_million_functions_or_of_huge_data_has_one_sentence_and_the_tool_stays_small() {
     for bomb in [forged::empty_functions(), forged::huge_data()] {
-        let yard = Yard::new().await;
-        fs::write(yard.path("bomb.wasm"), &bomb).expect("written");
-        fs::write(yard.path("rail.toml"), yard.file(&bomb, "")).expect("written");
+        let rig = AdapterRig::new().await;
+        fs::write(rig.path("bomb.wasm"), &bomb).expect("written");
+        fs::write(rig.path("rail.toml"), rig.file(&bomb, "")).expect("written");
         for arguments in [
             &["plugin", "inspect", "bomb.wasm"][..],
             &["plugin", "test", "bomb.wasm", "--rail", "rail.toml"][..],
         ] {
-            let (output, most) = watched(arguments, &yard.path(""));
+            let (output, most) = watched(arguments, &rig.path(""));
             let said =
                 [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
             let said = said.concat();
@@ -309,10 +327,10 @@ async fn a_component_of_half_a_million_functions_or_of_huge_data_has_one_sentenc
 
 #[tokio::test]
 async fn a_hostile_component_cannot_write_to_the_terminal_of_who_inspects_it() {
-    let yard = Yard::new().await;
-    fs::write(yard.path("escapes.wasm"), guest("escapes")).expect("written");
-    fs::write(yard.path("rail.toml"), yard.file(&guest("escapes"), "")).expect("written");
-    write_exchanges(&yard.path("exchanges"));
+    let rig = AdapterRig::new().await;
+    fs::write(rig.path("escapes.wasm"), guest("escapes")).expect("written");
+    fs::write(rig.path("rail.toml"), rig.file(&guest("escapes"), "")).expect("written");
+    write_exchanges(&rig.path("exchanges"));
     let test = ["plugin", "test", "escapes.wasm", "--rail", "rail.toml", "--exchanges", "exchanges"];
     for arguments in [
         &["plugin", "inspect", "escapes.wasm"][..],
@@ -320,7 +338,7 @@ async fn a_hostile_component_cannot_write_to_the_terminal_of_who_inspects_it() {
         &test[..],
         &[&["--json"][..], &test[..]].concat(),
     ] {
-        let (output, _) = watched(arguments, &yard.path(""));
+        let (output, _) = watched(arguments, &rig.path(""));
         for said in [output.stdout, output.stderr] {
             let said = String::from_utf8_lossy(&said).into_owned();
             let unsafe_ones: Vec<_> = said.chars().filter(|char| is_unsafe(*char) && *char != '\n').collect();
@@ -356,7 +374,7 @@ async fn a_component_is_revoked_by_its_digest_with_who_and_why() {
     let output = revoke(&digest.to_string());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(revoke("ab").status.code(), Some(64), "not a digest");
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     let revoked: Vec<Vec<u8>> = sqlx::query_scalar("select unnest(revoked) from symphony.stopped()")
         .fetch_all(&mut owner)
         .await
@@ -413,33 +431,36 @@ fn an_adapter_in_javascript_goes_from_nothing_to_a_payment() {
 
 #[tokio::test]
 async fn a_pair_that_judges_a_recorded_exchange_otherwise_is_not_loaded() {
-    let yard = Yard::new().await;
-    write_exchanges(&yard.path("exchanges"));
+    let rig = AdapterRig::new().await;
+    write_exchanges(&rig.path("exchanges"));
     let rules = Rules { examine: Some(conformance::examine), ..Rules::default() };
-    let place = format!("exchanges = {:?}\n", yard.path("exchanges"));
-    yard.put_rail("honest", &guest("pays_and_tells"), |text| format!("{place}{text}"));
-    yard.load_rails(rules).await.expect("it judges them as they were");
+    let place = format!("exchanges = {:?}\n", rig.path("exchanges"));
+    rig.put_rail("honest", &guest("pays_and_tells"), |text| format!("{place}{text}"));
+    rig.load_rails(rules).await.expect("it judges them as they were");
     let other = |text: String| {
         let changed =
             text.replace(r#"code = "refused", class = "terminal""#, r#"code = "refused", class = "pending""#);
         assert_ne!(text, changed);
         format!("{place}{changed}")
     };
-    yard.put_rail("honest", &guest("pays_and_tells"), other);
-    let refused = yard.load_rails(rules).await.expect_err("a refusal would be waited for").to_string();
+    rig.put_rail("honest", &guest("pays_and_tells"), other);
+    let refused = rig.load_rails(rules).await.expect_err("a refusal would be waited for").to_string();
     assert!(
         refused
-            .contains("judges a recorded exchange otherwise than was approved: asked_refused: found pending"),
+            .contains("reaches another verdict on a recorded exchange than the approved one: asked_refused: found pending"),
         "{refused}"
     );
-    yard.put_rail("honest", &guest("reads_opposite"), |text| format!("{place}{text}"));
-    let refused = yard.load_rails(rules).await.expect_err("it brakes every verdict").to_string();
-    assert!(refused.contains("judges a recorded exchange otherwise"), "{refused}");
+    rig.put_rail("honest", &guest("reads_opposite"), |text| format!("{place}{text}"));
+    let refused = rig.load_rails(rules).await.expect_err("it brakes every verdict").to_string();
+    assert!(
+        refused.contains("reaches another verdict on a recorded exchange than the approved one"),
+        "{refused}"
+    );
 
-    yard.put_rail("honest", &guest("pays_and_tells"), |text| format!("{place}{text}"));
-    let (rails, _told) = yard.load_rails(rules).await.expect("it judges them as they were");
-    yard.put_rail("honest", &guest("pays_and_tells"), |text| text);
-    let looked = rails.reload(&yard.sandbox).await.expect("a folder");
+    rig.put_rail("honest", &guest("pays_and_tells"), |text| format!("{place}{text}"));
+    let (rails, _told) = rig.load_rails(rules).await.expect("it judges them as they were");
+    rig.put_rail("honest", &guest("pays_and_tells"), |text| text);
+    let looked = rails.reload(&rig.sandbox).await.expect("a folder");
     let refused = format!("{:?}", looked["honest"]);
-    assert!(refused.contains("exchanges is gone"), "{refused}");
+    assert!(refused.contains("exchanges is missing; expected the recorded exchanges that the previous rail file was tested with"), "{refused}");
 }

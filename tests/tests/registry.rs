@@ -57,6 +57,22 @@ fn said(command: &mut Command) -> (bool, String) {
     (done.status.success(), said)
 }
 
+/// Debian's tool for such registries.
+fn skopeo() -> Command {
+    tool(
+        "skopeo",
+        &[
+            "skopeo",
+            "libgpgme11",
+            "libdevmapper1.02.1",
+            "libassuan0",
+            "libgpg-error0",
+            "libsubid4",
+            "libostree-1-1",
+        ],
+    )
+}
+
 #[test]
 fn what_was_pushed_is_pulled_by_its_digest_and_read_by_others() {
     let (registry, folder) = (Registry::start(), tempfile::tempdir().expect("a folder"));
@@ -88,7 +104,7 @@ fn what_was_pushed_is_pulled_by_its_digest_and_read_by_others() {
     assert_eq!(fs::read(at("pulled/rail.toml")).expect("read"), fs::read(&rail).expect("read"));
 
     let (done, told) = pull(pinned.trim(), "pulled");
-    assert!(!done && told.contains("is there already, nothing was written"), "{told}");
+    assert!(!done && told.contains("already exists; nothing was written"), "{told}");
     let (done, told) = pull(&format!("{place}:1.0"), "other");
     assert!(
         !done && told.contains("expected REGISTRY/NAME@sha256:DIGEST") && !at("other").exists(),
@@ -101,18 +117,7 @@ fn what_was_pushed_is_pulled_by_its_digest_and_read_by_others() {
     );
 
     // Read by a program that knows nothing of us.
-    let mut skopeo = tool(
-        "skopeo",
-        &[
-            "skopeo",
-            "libgpgme11",
-            "libdevmapper1.02.1",
-            "libassuan0",
-            "libgpg-error0",
-            "libsubid4",
-            "libostree-1-1",
-        ],
-    );
+    let mut skopeo = skopeo();
     let (done, manifest) =
         said(skopeo.args(["inspect", "--tls-verify=false", "--raw", &format!("docker://{place}:1.0")]));
     assert!(done, "{manifest}");

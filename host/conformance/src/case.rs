@@ -10,8 +10,8 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use payment::{Instruction, Origin};
-use rail::{Attempt, Recorded, RecordedReply, Task};
-use verdict::answer::Heard;
+use rail::{CallReport, Recorded, RecordedReply, Task};
+use verdict::answer::CallResult;
 use verdict::decision::{Class, Decision};
 use verdict::error_code::ErrorCode;
 
@@ -45,10 +45,10 @@ impl Operation {
     }
 
     /// What a host would make of a call.
-    pub(super) fn judge(self, attempt: &Attempt) -> Decision {
+    pub(super) fn judge(self, attempt: &CallReport) -> Decision {
         match self {
-            Self::QueryStatus | Self::Callback => verdict::query(&attempt.heard, &attempt.witness),
-            Self::Disburse | Self::Validate => verdict::disburse(&attempt.heard, &attempt.witness),
+            Self::QueryStatus | Self::Callback => verdict::judge_query(&attempt.heard, &attempt.witness),
+            Self::Disburse | Self::Validate => verdict::judge_disbursement(&attempt.heard, &attempt.witness),
         }
     }
 }
@@ -71,18 +71,18 @@ pub struct Case {
     pub captured: BTreeMap<String, String>,
     /// The replies to the steps before the one that decides, by their names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub before: BTreeMap<String, Reply>,
+    pub before: BTreeMap<String, CaseReply>,
     /// Whether the token that the request carried was fetched for it; a refused one that is old says less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_is_fresh: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reply: Option<Reply>,
+    pub reply: Option<CaseReply>,
     pub expect: Expected,
 }
 
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Reply {
+pub struct CaseReply {
     pub status: u16,
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
@@ -104,10 +104,10 @@ impl Expected {
     }
 
     /// What came of a case.
-    pub(super) fn found(case: &Case, attempt: &Attempt) -> Self {
+    pub(super) fn found(case: &Case, attempt: &CallReport) -> Self {
         let class = match (case.operation, &attempt.heard) {
-            (Operation::Validate, Heard::Valid) => Some(ExpectedClass::Valid),
-            (Operation::Validate, Heard::Invalid(_)) => Some(ExpectedClass::Invalid),
+            (Operation::Validate, CallResult::Valid) => Some(ExpectedClass::Valid),
+            (Operation::Validate, CallResult::Invalid(_)) => Some(ExpectedClass::Invalid),
             _ => None,
         };
         match class {
@@ -126,7 +126,7 @@ impl Expected {
     }
 }
 
-impl Reply {
+impl CaseReply {
     fn of(recorded: &RecordedReply) -> Self {
         let text = str::from_utf8(&recorded.body).ok();
         Self {
@@ -261,11 +261,12 @@ impl Case {
         outbox_id: Uuid,
         payment: Value,
         captured: BTreeMap<String, String>,
-        attempt: &Attempt,
+        attempt: &CallReport,
     ) -> Option<Self> {
         let decision = operation.judge(attempt);
         let (last, before) = attempt.recorded.split_last()?;
-        let reply = |recorded: &Recorded| Some((recorded.step.clone(), Reply::of(recorded.reply.as_ref()?)));
+        let reply =
+            |recorded: &Recorded| Some((recorded.step.clone(), CaseReply::of(recorded.reply.as_ref()?)));
         Some(Self {
             name: String::new(),
             operation,
@@ -274,7 +275,7 @@ impl Case {
             captured,
             token_is_fresh: attempt.witness.exchanges.last().and_then(|exchange| exchange.token_is_fresh),
             before: before.iter().filter_map(reply).collect(),
-            reply: last.reply.as_ref().map(Reply::of),
+            reply: last.reply.as_ref().map(CaseReply::of),
             expect: Expected::of(&decision),
         })
     }

@@ -19,10 +19,10 @@ use rail::definition::{Definition, Profile};
 use rail::{LoadError, Loaded, Sandbox};
 use verdict::digest::Digest;
 
-use bench::{Bench, call};
-pub use case::{Case, Expected, ExpectedClass, Operation, Reply};
+use bench::{TestBench, call};
+pub use case::{Case, CaseReply, Expected, ExpectedClass, Operation};
 use replay::Replay;
-pub use report::{Finding, Report, Verdict};
+pub use report::{Finding, Report, RuleResult};
 
 /// Tests a component. Without a rail's file only what can be read from the component itself is tested, and the report says
 /// what was not.
@@ -38,10 +38,10 @@ pub async fn run(
     let outline = Outline::read(&bytes)?;
     let profile = definition.as_ref().map_or(Profile::Strict, |definition| definition.file.profile);
     outline.check(profile)?;
-    report.passed("contract", "exports the adapter, imports nothing but stand-ins");
+    report.passed("contract", "exports the adapter interface; imports only the stubs that the host provides");
 
     let Some(definition) = definition else {
-        report.not_tested(rules::NAMES, "no rail's file was given (--rail)");
+        report.not_tested(rules::NAMES, "no rail file was given (--rail)");
         return Ok(report);
     };
     let path = std::path::absolute(component).unwrap_or_else(|_| component.to_owned());
@@ -49,7 +49,7 @@ pub async fn run(
     let replay = Arc::new(Replay::default());
     let loaded = Loaded::offline(&sandbox, &definition, replay.clone()).await?;
     report.adapter = Some(loaded.description.clone());
-    let bench = Bench { sandbox, loaded, replay, definition, cases };
+    let bench = TestBench { sandbox, loaded, replay, definition, cases };
     rules::all(&bench, &mut report).await;
     Ok(report)
 }
@@ -84,7 +84,7 @@ pub async fn replay(
     let definition = definition.with_component(&path, &digest);
     let replay = Arc::new(Replay::default());
     let loaded = Loaded::offline(&sandbox, &definition, replay.clone()).await?;
-    let bench = Bench { sandbox, loaded, replay, definition, cases: Vec::new() };
+    let bench = TestBench { sandbox, loaded, replay, definition, cases: Vec::new() };
     let mut judged = Vec::new();
     for case in cases {
         let attempt = bench.call(&case).await;

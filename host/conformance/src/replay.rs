@@ -4,9 +4,9 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use http::{Request, Response};
 
-use super::case::{Case, Reply};
+use super::case::{Case, CaseReply};
 use payment::plain;
-use rail::{Script, Scripted};
+use rail::{RailStub, Scripted};
 
 /// A rail made of recorded replies, which remembers what it was asked.
 #[derive(Debug, Default)]
@@ -14,8 +14,8 @@ pub(super) struct Replay(Mutex<Playing>);
 
 #[derive(Debug, Default)]
 struct Playing {
-    before: BTreeMap<String, Reply>,
-    reply: Option<Reply>,
+    before: BTreeMap<String, CaseReply>,
+    reply: Option<CaseReply>,
     asked: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ fn shown(step: &str, request: &Request<Bytes>) -> String {
     plain(&line).into_owned()
 }
 
-impl Script for Replay {
+impl RailStub for Replay {
     fn play(&self, step: &str, request: &Request<Bytes>) -> Scripted {
         let mut playing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         playing.asked.push(shown(step, request));

@@ -8,7 +8,7 @@ use verdict::digest::Digest;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum RuleResult {
     Passed,
     Failed,
     NotTested,
@@ -18,7 +18,7 @@ pub enum Verdict {
 #[derive(Debug, Clone, Serialize)]
 pub struct Finding {
     pub rule: &'static str,
-    pub verdict: Verdict,
+    pub verdict: RuleResult,
     /// What was seen, or why it was not tested.
     pub detail: String,
     /// The requests that were sent, where something failed.
@@ -44,20 +44,20 @@ impl Report {
     pub(super) fn passed(&mut self, rule: &'static str, detail: impl Into<String>) {
         self.findings.push(Finding {
             rule,
-            verdict: Verdict::Passed,
+            verdict: RuleResult::Passed,
             detail: detail.into(),
             exchange: Vec::new(),
         });
     }
 
     pub(super) fn failed(&mut self, rule: &'static str, detail: impl Into<String>, exchange: Vec<String>) {
-        self.findings.push(Finding { rule, verdict: Verdict::Failed, detail: detail.into(), exchange });
+        self.findings.push(Finding { rule, verdict: RuleResult::Failed, detail: detail.into(), exchange });
     }
 
     pub(super) fn not_tested(&mut self, rules: impl IntoIterator<Item = &'static str>, why: &str) {
         let finding = |rule| Finding {
             rule,
-            verdict: Verdict::NotTested,
+            verdict: RuleResult::NotTested,
             detail: why.to_owned(),
             exchange: Vec::new(),
         };
@@ -66,7 +66,7 @@ impl Report {
 
     /// Something failed, or was not tested: only a suite that tried everything says yes.
     pub fn has_failed(&self) -> bool {
-        self.findings.iter().any(|finding| finding.verdict != Verdict::Passed)
+        self.findings.iter().any(|finding| finding.verdict != RuleResult::Passed)
     }
 }
 
@@ -80,9 +80,9 @@ impl fmt::Display for Report {
         writeln!(f)?;
         for finding in &self.findings {
             let mark = match finding.verdict {
-                Verdict::Passed => "passed    ",
-                Verdict::Failed => "FAILED    ",
-                Verdict::NotTested => "not tested",
+                RuleResult::Passed => "passed    ",
+                RuleResult::Failed => "FAILED    ",
+                RuleResult::NotTested => "not tested",
             };
             writeln!(f, "{mark}  {:<23}  {}", finding.rule, finding.detail)?;
             for line in &finding.exchange {
@@ -93,9 +93,9 @@ impl fmt::Display for Report {
         write!(
             f,
             "\n{} passed, {} failed, {} not tested, over {} recorded exchanges",
-            count(Verdict::Passed),
-            count(Verdict::Failed),
-            count(Verdict::NotTested),
+            count(RuleResult::Passed),
+            count(RuleResult::Failed),
+            count(RuleResult::NotTested),
             self.cases
         )
     }

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use form::{HTTP, Meaning, Row};
 
-use super::bench::Bench;
+use super::bench::TestBench;
 use super::case::{Case, Expected, ExpectedClass, Operation};
 use super::report::Report;
-use rail::Attempt;
-use verdict::answer::Heard;
+use rail::CallReport;
+use verdict::answer::CallResult;
 use verdict::call_error::CallError;
 use verdict::error_code::ErrorCode;
-use verdict::witness::Rule;
+use verdict::witness::GateRule;
 
 /// In the order in which they are tried.
 pub(super) const NAMES: [&str; 8] =
@@ -29,7 +29,7 @@ const IN_TIME: &str = "within-its-limits";
 
 /// All that was seen of the recorded exchanges.
 #[derive(Default)]
-struct Watch {
+struct Observations {
     /// What each comes to that does not come to what it expects, with what was sent.
     wrong: Vec<(String, Vec<String>)>,
     vetoed: Option<String>,
@@ -42,17 +42,18 @@ struct Watch {
     took: Vec<Duration>,
 }
 
-pub(super) async fn all(bench: &Bench, report: &mut Report) {
+pub(super) async fn all(bench: &TestBench, report: &mut Report) {
     report.cases = bench.cases.len();
-    let mut watch = Watch::default();
+    let mut watch = Observations::default();
     for case in &bench.cases {
         watch.look_at(bench, case).await;
     }
     match watch.wrong.len() {
         0 if bench.cases.is_empty() => report.not_tested([RECORDED], "no exchanges were given (--exchanges)"),
-        0 => report.passed(RECORDED, "each recorded exchange comes to what it expects"),
+        0 => report.passed(RECORDED, "every recorded exchange reaches its expected verdict"),
         wrong => {
-            let why = format!("{wrong} of {} do not come to what they expect", bench.cases.len());
+            let why =
+                format!("{wrong} of {} exchanges did not reach the expected verdict", bench.cases.len());
             let lines = watch.wrong.iter().flat_map(|(why, sent)| std::iter::once(why).chain(sent));
             report.failed(RECORDED, why, lines.cloned().collect());
         }
@@ -64,12 +65,12 @@ pub(super) async fn all(bench: &Bench, report: &mut Report) {
         None if watch.verdicts == 0 => {
             report.not_tested([NO_VETO], "no recorded exchange comes to a verdict")
         }
-        None => report.passed(NO_VETO, format!("{} verdicts, none braked by the adapter", watch.verdicts)),
+        None => report.passed(NO_VETO, format!("{} verdicts, none vetoed by the adapter", watch.verdicts)),
     }
     match &watch.undeclared {
         Some(why) => report.failed(DECLARED, why, Vec::new()),
         None if watch.took.is_empty() => report.not_tested([DECLARED], "nothing was called"),
-        None => report.passed(DECLARED, "no value but those of the rail's file"),
+        None => report.passed(DECLARED, "the adapter set only variables that the rail file declares"),
     }
     form_filled(bench, report);
     match &watch.differing {
@@ -89,8 +90,8 @@ pub(super) async fn all(bench: &Bench, report: &mut Report) {
     }
 }
 
-impl Watch {
-    async fn look_at(&mut self, bench: &Bench, case: &Case) {
+impl Observations {
+    async fn look_at(&mut self, bench: &TestBench, case: &Case) {
         let attempt = bench.call(case).await;
         let exchange = bench.replay.asked();
         let again = bench.call(case).await;
@@ -98,15 +99,15 @@ impl Watch {
             self.differing.get_or_insert(format!("{}: two calls differ", case.name));
         }
         self.took.push(attempt.took);
-        if let Heard::Failed(error) = &attempt.heard
+        if let CallResult::Failed(error) = &attempt.heard
             && !matches!(error, CallError::BadValue(_))
         {
             self.excess.get_or_insert(format!("{}: it {error}", case.name));
         }
-        if let Some(denied) = attempt.witness.denied.iter().find(|denied| denied.rule == Rule::Variable) {
+        if let Some(denied) = attempt.witness.denied.iter().find(|denied| denied.rule == GateRule::Variable) {
             self.undeclared.get_or_insert(format!("{}: {}", case.name, denied.why));
         }
-        if let Heard::Reading(reading) | Heard::Unprepared { reading, .. } = &attempt.heard {
+        if let CallResult::Reading(reading) | CallResult::Unprepared { reading, .. } = &attempt.heard {
             self.facts.extend(reading.facts.iter().map(|fact| fact.field.clone()));
             if reading.facts.is_empty() && reading.meaning.is_some() {
                 self.facts.insert(HTTP.to_owned());
@@ -126,17 +127,17 @@ impl Watch {
     }
 }
 
-fn told(attempt: &Attempt) -> String {
+fn told(attempt: &CallReport) -> String {
     format!("{:?} {:?}", attempt.heard, attempt.log)
 }
 
 /// What a case expects and did not get.
-pub(super) fn differs(case: &Case, attempt: &Attempt) -> Option<String> {
+pub(super) fn differs(case: &Case, attempt: &CallReport) -> Option<String> {
     let Expected { class, code, reference, differs } = &case.expect;
     if case.operation == Operation::Validate {
         let found = match &attempt.heard {
-            Heard::Valid => ExpectedClass::Valid,
-            Heard::Invalid(_) => ExpectedClass::Invalid,
+            CallResult::Valid => ExpectedClass::Valid,
+            CallResult::Invalid(_) => ExpectedClass::Invalid,
             other => return Some(format!("found that {other}, wanted {class}")),
         };
         return (found != *class).then(|| format!("found {found}, wanted {class}"));
@@ -169,7 +170,7 @@ fn or_none(text: &Option<String>) -> &str {
 }
 
 /// Every class that the table knows of an operation has an exchange that comes to it.
-fn every_class(bench: &Bench, report: &mut Report, watch: &Watch) {
+fn every_class(bench: &TestBench, report: &mut Report, watch: &Observations) {
     let form = &bench.definition.form;
     let mut lacking = BTreeSet::new();
     for Row { operation, class, .. } in &form.codes.rows {
@@ -192,13 +193,13 @@ fn every_class(bench: &Bench, report: &mut Report, watch: &Watch) {
         true => report.passed(EVERY_CLASS, "the exchanges come to every class of the code table"),
         false => {
             let lacking = lacking.into_iter().collect::<Vec<_>>().join(", ");
-            report.not_tested([EVERY_CLASS], &format!("no exchange comes to: {lacking}"));
+            report.not_tested([EVERY_CLASS], &format!("no exchange reaches: {lacking}"));
         }
     }
 }
 
 /// Every path of the file leads to something in at least one exchange: a path with a slip of the pen reads nothing, ever.
-fn every_fact(bench: &Bench, report: &mut Report, watch: &Watch) {
+fn every_fact(bench: &TestBench, report: &mut Report, watch: &Observations) {
     let names = bench.definition.form.fact_names();
     let lacking: Vec<String> = names.into_iter().filter(|name| !watch.facts.contains(name)).collect();
     match lacking.is_empty() {
@@ -214,7 +215,7 @@ fn every_fact(bench: &Bench, report: &mut Report, watch: &Watch) {
 }
 
 /// The form takes a payment in each of its currencies.
-fn form_filled(bench: &Bench, report: &mut Report) {
+fn form_filled(bench: &TestBench, report: &mut Report) {
     let form = &bench.definition.form;
     let wrong = form.currencies.iter().find_map(|currency| form.example(currency).err());
     match wrong {

@@ -2,7 +2,7 @@
 //!
 //! - [`embedded`]: a private, real PostgreSQL · [`simulate`]: rails on loopback · [`demo`]: payments through all of it
 //! - [`rail_files`]: rails that point at simulators
-//! - [`bench`]: this host, its rivals and the limit side by side
+//! - [`mod@bench`]: this host, its rivals and the limit side by side
 
 pub mod bench;
 pub mod demo;
@@ -18,10 +18,10 @@ pub enum Command {
     /// Show payments moving through a private PostgreSQL, and what to try next.
     #[command(after_help = demo::EXAMPLES)]
     Demo(demo::Demo),
-    /// Play a rail on loopback, as badly as the real one, with a ledger of what it paid.
+    /// Simulate a rail on loopback, with its faults and a ledger of what it paid.
     #[command(after_help = simulate::EXAMPLES)]
     Simulate(simulate::Simulate),
-    /// Measure this host, its rivals and the limit side by side on a throwaway PostgreSQL.
+    /// Benchmark this host, its rivals and the PostgreSQL limit side by side on a temporary PostgreSQL.
     #[command(after_help = bench::EXAMPLES)]
     Bench(bench::Bench),
 }

@@ -34,19 +34,21 @@ impl Callback {
         }
         let rule = ReplyRule::load("callback.reply", &file.reply)?;
         if !rule.binds() {
-            return Err("callback.reply has no bound, expected where the rail names the payment by its key"
-                .to_owned());
+            return Err(
+                "callback.reply has no bound; expected the place where the rail names the payment's key"
+                    .to_owned(),
+            );
         }
         if rule.reads_headers() {
             return Err("callback.reply reads a header, expected what is signed: the body".to_owned());
         }
         if rule.captures().next().is_some() {
-            return Err("callback.reply captures something, expected that of steps only".to_owned());
+            return Err("callback.reply has a capture; only steps may capture".to_owned());
         }
         let names = match &file.names {
             None => None,
             Some(_) if file.reply.body != Format::Json => {
-                return Err("callback.names is given, expected that of JSON only".to_owned());
+                return Err("callback.names is only allowed for JSON callbacks".to_owned());
             }
             Some(named) => {
                 let form = KeyForm::parse(&named.form)

@@ -29,7 +29,7 @@ impl Path {
     pub(crate) fn parse(format: Format, text: &str) -> Result<Self, String> {
         match format {
             Format::Json if text.is_empty() || text.starts_with('/') => Ok(Self::Json(text.to_owned())),
-            Format::Json => Err(format!("{text:?} is no JSON pointer, expected such as /status/code")),
+            Format::Json => Err(format!("{text:?} is not a JSON pointer; example: /status/code")),
             Format::Xml => {
                 let (anywhere, names) = match text.strip_prefix("//") {
                     Some(names) => (true, names),
@@ -39,12 +39,12 @@ impl Path {
                 let sound = |name: &String| !name.is_empty() && !name.contains(['@', ':', '*', '[']);
                 match names.iter().all(sound) {
                     true => Ok(Self::Xml { anywhere, names }),
-                    false => {
-                        Err(format!("{text:?} is no path, expected such as /Document/Status or //Status"))
-                    }
+                    false => Err(format!("{text:?} is not a path; example: /Document/Status or //Status")),
                 }
             }
-            Format::Text | Format::None => Err(format!("{text:?} is a path, and the body has none")),
+            Format::Text | Format::None => {
+                Err(format!("{text:?} is a path, but this kind of body has no paths"))
+            }
         }
     }
 }
@@ -61,7 +61,7 @@ impl<'d> Doc<'d> {
     pub(crate) fn one(&self, path: &Path) -> Result<Option<String>, String> {
         let mut all = self.all(path)?.into_iter();
         match (all.next(), all.next()) {
-            (_, Some(_)) => Err(format!("{} stands there more than once", path.last())),
+            (_, Some(_)) => Err(format!("{} appears more than once", path.last())),
             (found, None) => Ok(found),
         }
     }
@@ -129,7 +129,7 @@ impl<'d> Doc<'d> {
         }
         match ours[..] {
             [] if entries.is_empty() => Ok(None),
-            [] => Err("the list has entries, and none of them is plainly this payment's".to_owned()),
+            [] => Err("no entry of the list is clearly this payment's".to_owned()),
             [entry] => Ok(Some(entry)),
             _ => Err("the list has more than one entry for this payment".to_owned()),
         }
@@ -143,10 +143,10 @@ impl<'d> Doc<'d> {
             let named =
                 document.descendants().filter(|node| node.is_element() && node.tag_name().name() == name);
             if found.len() > 1 {
-                return Err(format!("{name} stands there more than once"));
+                return Err(format!("{name} appears more than once"));
             }
             if named.count() > found.len() {
-                return Err(format!("{name} stands where it does not belong"));
+                return Err(format!("{name} is in the wrong place"));
             }
         }
         Ok(())

@@ -131,7 +131,7 @@ impl Field {
     pub(crate) fn read(key: &str, file: &FieldFile) -> Result<Self, String> {
         let is_text = file.kind == FieldKind::Text;
         let given = |what: &str, is_given: bool| match is_given {
-            true => Err(format!("{key}.{what} is given, expected it for another kind only")),
+            true => Err(format!("{key}.{what} is not allowed for this kind of field")),
             false => Ok(()),
         };
         if !is_text || !file.values.is_empty() {
@@ -404,8 +404,8 @@ mod tests {
             ("chars = \"digits\"", "f.max is 0"),
             ("chars = \"digits\"\nmin = 4\nmax = 3", "f.max is 3"),
             ("kind = \"msisdn\"", "f.country is \"\""),
-            ("kind = \"bic\"\nmax = 11", "f.max is given"),
-            ("chars = \"digits\"\nmax = 3\ncountry = \"260\"", "f.country is given"),
+            ("kind = \"bic\"\nmax = 11", "f.max is not allowed"),
+            ("chars = \"digits\"\nmax = 3\ncountry = \"260\"", "f.country is not allowed"),
         ] {
             let refused = Field::read("f", &toml::from_str(toml).expect("TOML")).expect_err(toml);
             assert!(refused.starts_with(problem), "{refused}");

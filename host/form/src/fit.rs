@@ -5,11 +5,11 @@ use std::cmp::Ordering;
 use payment::{Destination, Instruction, Violation};
 
 use crate::field::Writing;
+use crate::fill_error::FillError;
 use crate::form::Form;
 use crate::json::Json;
-use crate::refusal::Refusal;
 use crate::reply_file::Compared;
-use crate::slot::{AmountForm, Source};
+use crate::slot::{AmountForm, SlotSource};
 use crate::step::Step;
 
 /// What a JSON number holds that is read as a float.
@@ -69,7 +69,7 @@ impl Form {
             _ => {}
         }
         for slot in self.steps.values().flat_map(Step::slots) {
-            if let Source::Amount { form, is_number } = slot.source
+            if let SlotSource::Amount { form, is_number } = slot.source
                 && let Err(problem) = self.amount_text(payment, form, is_number)
                 && violations.is_empty()
             {
@@ -178,25 +178,25 @@ impl Form {
     }
 
     /// The adapter's values are those that the file declares, and nothing else.
-    pub fn check_variables(&self, values: &[(String, String)]) -> Result<(), Refusal> {
+    pub fn check_variables(&self, values: &[(String, String)]) -> Result<(), FillError> {
         for (at, (name, value)) in values.iter().enumerate() {
             let Some((_, field)) = self.variables.get(name) else {
-                return Err(Refusal::Adapter(format!(
+                return Err(FillError::Adapter(format!(
                     "{:?} is not a variable of this rail's file",
                     short(name)
                 )));
             };
             if values[..at].iter().any(|(known, _)| known == name) {
-                return Err(Refusal::Adapter(format!("{name} is given twice")));
+                return Err(FillError::Adapter(format!("{name} is given twice")));
             }
-            field.check(value).map_err(|problem| Refusal::Adapter(format!("{name} {problem}")))?;
+            field.check(value).map_err(|problem| FillError::Adapter(format!("{name} {problem}")))?;
         }
         let lacking = self
             .variables
             .iter()
             .find(|(name, (_, field))| !field.optional && values.iter().all(|(given, _)| given != *name));
         match lacking {
-            Some((name, _)) => Err(Refusal::Adapter(format!("{name} is missing"))),
+            Some((name, _)) => Err(FillError::Adapter(format!("{name} is missing"))),
             None => Ok(()),
         }
     }

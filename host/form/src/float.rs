@@ -44,7 +44,7 @@ impl FloatFile {
         }
         if self.grouped_by.is_some_and(|char| char.is_ascii_digit() || matches!(char, '.' | '-')) {
             return Err(format!(
-                "{} is a digit, a point or a sign, expected what groups digits",
+                "{} is a digit, a point or a sign; expected a grouping character",
                 key("grouped_by")
             ));
         }

@@ -11,7 +11,7 @@ use crate::file::{AmountFile, Computed, DestinationFile, WayFile};
 use crate::float::FloatFile;
 use crate::hours::Hours;
 use crate::reply::ReplyRule;
-use crate::slot::{Slot, Source, Text};
+use crate::slot::{Slot, SlotSource, Text};
 use crate::step::Step;
 use crate::template::JsonTemplate;
 
@@ -117,7 +117,7 @@ impl Form {
     /// Tokens that a step carries.
     pub fn tokens_of<'s>(&self, step: &'s Step) -> BTreeSet<&'s str> {
         let token = |slot: &'s Slot| match &slot.source {
-            Source::Token(name) => Some(name.as_str()),
+            SlotSource::Token(name) => Some(name.as_str()),
             _ => None,
         };
         step.slots().iter().filter_map(token).collect()
@@ -126,7 +126,7 @@ impl Form {
     /// Keys by which a step encrypts or signs.
     pub fn keys_of(&self, step: &Step) -> BTreeSet<&str> {
         let used = |slot: &Slot| match &slot.source {
-            Source::Computed(name, _) => self.computed.get(name).and_then(Computed::key),
+            SlotSource::Computed(name, _) => self.computed.get(name).and_then(Computed::key),
             _ => None,
         };
         step.slots().iter().filter_map(used).collect()

@@ -46,7 +46,7 @@ impl Hours {
             })?);
         }
         if days.is_empty() {
-            return Err("hours.days is empty, expected the days on which the rail pays".to_owned());
+            return Err("hours.days is empty, list the days on which the rail pays".to_owned());
         }
         let time = |key: &str, text: &str| {
             NaiveTime::parse_from_str(text, "%H:%M")

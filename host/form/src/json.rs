@@ -172,7 +172,7 @@ impl Reader<'_> {
             }
             let name = self.string()?;
             if members.iter().any(|(known, _)| folded(known) == folded(&name)) {
-                return Err(NotJson { is_ambiguous: true, ..self.wrong("a member stands there twice") });
+                return Err(NotJson { is_ambiguous: true, ..self.wrong("a member appears twice") });
             }
             self.skip_space();
             if !self.take(b':') {

@@ -135,7 +135,7 @@ impl Form {
         if reply.status == 206 || (300..400).contains(&reply.status) {
             return Reading {
                 is_doubtful: true,
-                ..Reading::nothing(format!("HTTP {} is no verdict", reply.status))
+                ..Reading::nothing(format!("HTTP status {} alone decides nothing", reply.status))
             };
         }
         let Some((_, rule)) = step.replies.iter().find(|(pattern, _)| pattern.fits(reply.status)) else {
@@ -199,11 +199,11 @@ impl Form {
             let why = reading.why.clone().unwrap_or_default();
             Some(format!("{} was answered with {status} {why}", step.name).trim_end().to_owned())
         } else if !reading.differs.is_empty() {
-            Some(format!("{} names another {}", step.name, reading.differs.join(", ")))
+            Some(format!("{} shows a different {}", step.name, reading.differs.join(", ")))
         } else if !reading.unrepeated.is_empty() {
             Some(format!("{} does not repeat {}", step.name, reading.unrepeated.join(", ")))
         } else {
-            lacking.map(|name| format!("{} brought no {name}", step.name))
+            lacking.map(|name| format!("the reply to {} has no {name}", step.name))
         }
     }
 

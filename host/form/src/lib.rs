@@ -4,24 +4,29 @@
 //!
 //! - [`file`], [`reply_file`], [`callback_file`]: the form as it is written · `load`: checked, with every template parsed
 //! - `form`: all of it · [`step`], [`request`]: its parts
-//! - `place`: where a value may stand · `way`: which requests pay, and that the host writes the money in them
+//! - `slot_rules`: where a value may stand ([`encoding`]) · `computed`: what signatures are made of · `operations`: which step stands in which operation
+//! - `way`: which requests pay, and that the host writes the money in them
 //! - [`field`]: which texts may stand in it · [`slot`]: what stands in the place of a value · [`template`]: bodies with slots
-//! - `fit`: whether a payment fits it · `input`: what it is filled in with · [`fill`]: a payment in, a request or a named `refusal` out
+//! - `fit`: whether a payment fits it · `input`: what it is filled in with · `filling`: what stands in each place
+//! - [`fill`]: a payment in, a request or a named `fill_error` out
 //! - [`reply`]: how a reply is read · `read`: a reply in, facts out · `doc`: what stands where in it · [`json`]: a strict reader
 //! - `profile`: signatures over a whole request · [`callback`]: what a rail tells unasked
 //! - [`hours`]: when a rail pays · [`float`]: what is left to pay from
 //! - [`codes`]: what facts mean · [`judge`]: the host's reading, and the adapter's brake
-//! - [`unfill`]: a request in, its step and values out, for whoever plays the rail
+//! - [`match_request`]: a request in, its step and values out, for whoever plays the rail
 //! - [`show`], `shown`: the form as an approver sees it: worked examples, and what changed
 
 pub mod callback;
 pub mod callback_file;
 pub mod codes;
+mod computed;
 mod doc;
 pub mod encoding;
 pub mod field;
 pub mod file;
 pub mod fill;
+mod fill_error;
+mod filling;
 mod fit;
 pub mod float;
 mod form;
@@ -30,29 +35,29 @@ mod input;
 pub mod json;
 pub mod judge;
 mod load;
-mod place;
+pub mod match_request;
+mod operations;
 mod profile;
 mod read;
-mod refusal;
 pub mod reply;
 pub mod reply_file;
 pub mod request;
 pub mod show;
 mod shown;
 pub mod slot;
+mod slot_rules;
 pub mod step;
 pub mod template;
-pub mod unfill;
 mod way;
 
 pub use codes::{Code, CodeTable, HTTP, Meaning, Operation, Row, Side};
 pub use file::{FormFile, StepClass};
-pub use fill::Request;
+pub use fill::FilledRequest;
+pub use fill_error::FillError;
 pub use form::Form;
 pub use input::{Input, Secrets};
 pub use judge::{Reading, Veto};
-pub use refusal::Refusal;
 pub use reply::Reply;
-pub use request::{RequestTemplate, Target};
+pub use request::{RequestTarget, RequestTemplate};
 pub use shown::Shown;
 pub use step::Step;

@@ -20,7 +20,7 @@ impl Form {
         let request = match (&step.request, self.is_mock) {
             (None, true) => None,
             (Some(_), true) => {
-                return Err(format!("{key}.request is given, expected none: a mock has no network"));
+                return Err(format!("{key}.request must not be set: a mock has no network"));
             }
             (None, false) => return Err(format!("{key}.request is missing, expected METHOD {{base}}/path")),
             (Some(line), false) => Some(RequestTemplate::load(&key, file, line, step)?),
@@ -39,13 +39,13 @@ impl Form {
             let unbound = replies.iter().any(|(_, rule)| rule.reads_anything() && !rule.binds());
             if unbound && !asked_by_key {
                 return Err(format!(
-                    "{key} reads replies that may be about another payment, expected {{key:…}} as the request's only \
+                    "{key} may read a reply about another payment; expected {{key:…}} as the request's only \
                      selector, or bound in the reply"
                 ));
             }
         }
         if step.again && step.class != StepClass::Prepare {
-            return Err(format!("{key}.again is given, expected that of a step that prepares"));
+            return Err(format!("{key}.again is only allowed in a step of class prepare"));
         }
         if let Some(challenge) = &step.challenge {
             let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -59,7 +59,7 @@ impl Form {
                 ));
             }
             if !step.class.is_of_payment() {
-                return Err(format!("{key}.challenge is given, expected that of a step for payments"));
+                return Err(format!("{key}.challenge is only allowed in a step for payments"));
             }
         }
         Ok(Step {
@@ -74,60 +74,7 @@ impl Form {
     }
 
     pub fn load(file: &FormFile) -> Result<Self, String> {
-        let mut parts = BTreeMap::new();
-        for (name, field) in &file.destination.parts {
-            parts.insert(name.clone(), Field::read(&format!("destination.parts.{name}"), field)?);
-        }
-        let narrative = file.narrative.as_ref().map(|field| Field::read("narrative", field)).transpose()?;
-        let mut payload = BTreeMap::new();
-        for (name, value) in &file.payload {
-            let field = Field::read(&format!("payload.{name}.field"), &value.field)?;
-            if !value.at.starts_with('/') {
-                return Err(format!("payload.{name}.at is {:?}, expected a JSON pointer", value.at));
-            }
-            payload.insert(name.clone(), (value.at.clone(), field));
-        }
-        let mut variables = BTreeMap::new();
-        for (name, variable) in &file.variables {
-            let field = Field::read(&format!("variables.{name}.field"), &variable.field)?;
-            if variable.field.kind != FieldKind::Text {
-                return Err(format!(
-                    "variables.{name}.field is of a kind, expected a text: who is paid is not the adapter's"
-                ));
-            }
-            variables.insert(name.clone(), (variable.purpose.clone(), field));
-        }
-        let offset = offset(file.utc_offset.as_deref().unwrap_or("+00:00"))?;
-        let mut form = Self {
-            is_mock: file.is_mock,
-            currencies: file.currencies.clone(),
-            codes: file.codes.clone(),
-            hours: file.hours.as_ref().map(|hours| Hours::load(hours, offset)).transpose()?,
-            float: file.float.clone(),
-            callback: file
-                .callback
-                .as_ref()
-                .map(|callback| Callback::load(callback, &file.keys))
-                .transpose()?,
-            offset,
-            amount: file.amount.clone(),
-            destination: file.destination.clone(),
-            parts,
-            narrative,
-            payload,
-            settings: file.settings.clone(),
-            variables,
-            tables: file.tables.clone(),
-            computed: file.computed.clone(),
-            over: BTreeMap::new(),
-            protected: BTreeMap::new(),
-            steps: BTreeMap::new(),
-            ways: file.disburse.ways.clone(),
-            query_status: file.query_status.steps.clone(),
-        };
-        if !file.disburse.steps.is_empty() {
-            form.ways.push(WayFile { when: WhenFile::default(), steps: file.disburse.steps.clone() });
-        }
+        let mut form = Self::read_values(file)?;
         form.check_values()?;
         for (name, step) in &file.steps {
             let step = form.load_step(file, name, step)?;
@@ -146,13 +93,52 @@ impl Form {
         }
     }
 
+    /// Everything that needs no step: the steps are checked against it.
+    fn read_values(file: &FormFile) -> Result<Self, String> {
+        let parts = read_parts(file)?;
+        let narrative = file.narrative.as_ref().map(|field| Field::read("narrative", field)).transpose()?;
+        let payload = read_payload(file)?;
+        let variables = read_variables(file)?;
+        let offset = offset(file.utc_offset.as_deref().unwrap_or("+00:00"))?;
+        let hours = file.hours.as_ref().map(|hours| Hours::load(hours, offset)).transpose()?;
+        let callback =
+            file.callback.as_ref().map(|callback| Callback::load(callback, &file.keys)).transpose()?;
+        let mut ways = file.disburse.ways.clone();
+        if !file.disburse.steps.is_empty() {
+            ways.push(WayFile { when: WhenFile::default(), steps: file.disburse.steps.clone() });
+        }
+        Ok(Self {
+            is_mock: file.is_mock,
+            currencies: file.currencies.clone(),
+            codes: file.codes.clone(),
+            hours,
+            float: file.float.clone(),
+            callback,
+            offset,
+            amount: file.amount.clone(),
+            destination: file.destination.clone(),
+            parts,
+            narrative,
+            payload,
+            settings: file.settings.clone(),
+            variables,
+            tables: file.tables.clone(),
+            computed: file.computed.clone(),
+            over: BTreeMap::new(),
+            protected: BTreeMap::new(),
+            steps: BTreeMap::new(),
+            ways,
+            query_status: file.query_status.steps.clone(),
+        })
+    }
+
     pub(crate) fn check_values(&self) -> Result<(), String> {
         let three = |code: &String| code.len() == 3 && code.bytes().all(|byte| byte.is_ascii_uppercase());
         if let Some(code) = self.currencies.iter().find(|code| !three(code)) {
             return Err(format!("currencies has {code:?}, expected codes of ISO 4217"));
         }
         if !self.is_mock && self.currencies.is_empty() {
-            return Err("currencies is empty, expected what this rail pays in, such as [\"ZMW\"]".to_owned());
+            return Err("currencies is empty; list what this rail pays in, such as [\"ZMW\"]".to_owned());
         }
         for (code, float) in &self.float {
             if !self.currencies.contains(code) {
@@ -193,11 +179,47 @@ impl Form {
         for (name, table) in &self.tables {
             let values: BTreeSet<&String> = table.values().collect();
             if values.len() != table.len() {
-                return Err(format!("tables.{name} has one value for two, expected each to be told apart"));
+                return Err(format!(
+                    "tables.{name} gives two entries the same value; each must be different"
+                ));
             }
         }
         Ok(())
     }
+}
+
+fn read_parts(file: &FormFile) -> Result<BTreeMap<String, Field>, String> {
+    let mut parts = BTreeMap::new();
+    for (name, field) in &file.destination.parts {
+        parts.insert(name.clone(), Field::read(&format!("destination.parts.{name}"), field)?);
+    }
+    Ok(parts)
+}
+
+fn read_payload(file: &FormFile) -> Result<BTreeMap<String, (String, Field)>, String> {
+    let mut payload = BTreeMap::new();
+    for (name, value) in &file.payload {
+        let field = Field::read(&format!("payload.{name}.field"), &value.field)?;
+        if !value.at.starts_with('/') {
+            return Err(format!("payload.{name}.at is {:?}, expected a JSON pointer", value.at));
+        }
+        payload.insert(name.clone(), (value.at.clone(), field));
+    }
+    Ok(payload)
+}
+
+fn read_variables(file: &FormFile) -> Result<BTreeMap<String, (String, Field)>, String> {
+    let mut variables = BTreeMap::new();
+    for (name, variable) in &file.variables {
+        let field = Field::read(&format!("variables.{name}.field"), &variable.field)?;
+        if variable.field.kind != FieldKind::Text {
+            return Err(format!(
+                "variables.{name}.field must be plain text: the adapter does not choose the payee"
+            ));
+        }
+        variables.insert(name.clone(), (variable.purpose.clone(), field));
+    }
+    Ok(variables)
 }
 
 /// Digits, and perhaps a point and digits.

@@ -7,13 +7,13 @@ use chrono::{DateTime, Utc};
 use sha2::{Digest as _, Sha256};
 
 use crate::file::DigestStyle;
-use crate::request::Target;
+use crate::request::RequestTarget;
 
 /// A request as far as it is written: all but its signatures.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Unsigned<'r> {
     pub method: &'r str,
-    pub target: &'r Target,
+    pub target: &'r RequestTarget,
     /// With its query.
     pub path: &'r str,
     pub headers: &'r [(String, String)],
@@ -148,8 +148,8 @@ pub(crate) fn is_quotable(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn target() -> Target {
-        Target { scheme: "https".to_owned(), host: "example.com".to_owned(), port: 443 }
+    fn target() -> RequestTarget {
+        RequestTarget { scheme: "https".to_owned(), host: "example.com".to_owned(), port: 443 }
     }
 
     fn header(name: &str, value: &str) -> (String, String) {

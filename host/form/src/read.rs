@@ -109,7 +109,7 @@ impl ReplyRule {
                 }
                 None if !asked_by_key => {
                     return Err(Unread::Doubtful(
-                        "an empty list, and the request did not ask for this payment".to_owned(),
+                        "the list is empty, but the request did not ask for this payment".to_owned(),
                     ));
                 }
                 None => return Ok(Read { facts: vec![Code::new(PICKED, NONE)], ..Read::default() }),

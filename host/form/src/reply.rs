@@ -31,12 +31,12 @@ pub struct ReplyRule {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fact {
-    pub(crate) place: Place,
+    pub(crate) place: Selector,
     pub(crate) unless: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Selector {
     One(Path),
     FirstOf(Vec<Path>),
     AllOf(Vec<Path>),
@@ -60,86 +60,25 @@ const VALUE_CHARS_MAX: usize = 256;
 impl ReplyRule {
     /// `key` is its place in the rail's file, for messages.
     pub(crate) fn load(key: &str, file: &ReplyFile) -> Result<Self, String> {
-        let path =
-            |at: &str, text: &str| Path::parse(file.body, text).map_err(|why| format!("{key}.{at}: {why}"));
-        let form = |at: &str, text: &str| {
-            KeyForm::parse(text).ok_or_else(|| {
-                format!("{key}.{at} has the form {text:?}, expected one of the key: uuid, hex, hex32, …")
-            })
-        };
-        let bound = |bound: &BoundFile| Ok((path("bound", &bound.at)?, form("bound", &bound.form)?));
-        let pick = |pick: &PickFile| {
-            Ok::<_, String>((path("pick", &pick.from)?, path("pick", &pick.by)?, form("pick", &pick.form)?))
-        };
         if file.pick.is_some() && file.body != Format::Json {
-            return Err(format!("{key}.pick is given, expected that of JSON only"));
+            return Err(format!("{key}.pick is only allowed for JSON"));
         }
-        let mut facts = Vec::new();
-        for (name, fact) in &file.facts {
-            if name == crate::codes::HTTP || name == PICKED {
-                return Err(format!("{key}.facts.{name}: the name is the host's own, expected another one"));
-            }
-            facts.push((name.clone(), Fact::load(&format!("{key}.facts.{name}"), file, fact)?));
-        }
-        let unknown = facts.iter().find_map(|(name, fact)| {
-            let other = fact.unless.as_ref()?;
-            let plain = file.facts.get(other).is_some_and(|fact| fact.unless.is_none());
-            (!plain || other == name).then_some((name, other))
-        });
-        if let Some((name, other)) = unknown {
-            return Err(format!(
-                "{key}.facts.{name}.unless is {other:?}, expected another fact of this reply, without an unless of its own"
-            ));
-        }
-        // A fact that depends on another is read after it.
-        facts.sort_by_key(|(_, fact)| fact.unless.is_some());
-        let capture = |(name, file): (&String, &CaptureFile)| {
-            let field = Field::read(&format!("{key}.capture.{name}.field"), &file.field)?;
-            if field.chars_max() > CAPTURED_CHARS_MAX || name.len() > 64 {
-                return Err(format!(
-                    "{key}.capture.{name} is too long, expected a name of at most 64 and a field of at most {CAPTURED_CHARS_MAX} characters"
-                ));
-            }
-            match field.optional {
-                true => Err(format!(
-                    "{key}.capture.{name}.field is optional, expected what is captured to be there"
-                )),
-                false => Ok((name.clone(), path("capture", &file.one)?, field)),
-            }
-        };
-        let echo = |echo: &EchoFile| {
-            let known =
-                matches!(echo.of.as_str(), "amount" | "currency") || echo.of.starts_with("destination.");
-            let exact = match echo.of.as_str() {
-                "amount" => matches!(echo.compared, Compared::Exact | Compared::Decimal | Compared::Minor),
-                "currency" => echo.compared == Compared::Exact,
-                _ => !matches!(echo.compared, Compared::Decimal | Compared::Minor),
-            };
-            match known {
-                true if !exact => Err(format!(
-                    "{key}.echo.as is {:?} for {}, expected an amount to be exact, decimal or minor and a currency exact",
-                    echo.compared, echo.of
-                )),
-                true => Ok((echo.of.clone(), path("echo", &echo.one)?, echo.compared)),
-                false => Err(format!(
-                    "{key}.echo.of is {:?}, expected amount, currency or destination.PART",
-                    echo.of
-                )),
-            }
-        };
+        let source = RuleSource { key, format: file.body };
+        let facts = source.facts(file)?;
+        let reference = |fact| Fact::load(&format!("{key}.reference"), file, fact);
         Ok(Self {
             format: file.body,
-            bound: file.bound.iter().map(bound).collect::<Result<_, String>>()?,
-            pick: file.pick.as_ref().map(pick).transpose()?,
+            bound: file.bound.iter().map(|bound| source.bound(bound)).collect::<Result<_, _>>()?,
+            pick: file.pick.as_ref().map(|pick| source.pick(pick)).transpose()?,
             facts,
-            reference: file
-                .reference
-                .as_ref()
-                .map(|fact| Fact::load(&format!("{key}.reference"), file, fact))
-                .transpose()?,
-            capture: file.capture.iter().map(capture).collect::<Result<_, String>>()?,
-            echo: file.echo.iter().map(echo).collect::<Result<_, _>>()?,
-            only_at: file.only_at.iter().map(|at| path("only_at", at)).collect::<Result<_, _>>()?,
+            reference: file.reference.as_ref().map(reference).transpose()?,
+            capture: file
+                .capture
+                .iter()
+                .map(|(name, file)| source.capture(name, file))
+                .collect::<Result<_, _>>()?,
+            echo: file.echo.iter().map(|echo| source.echo(echo)).collect::<Result<_, _>>()?,
+            only_at: file.only_at.iter().map(|at| source.path("only_at", at)).collect::<Result<_, _>>()?,
         })
     }
 
@@ -160,7 +99,7 @@ impl ReplyRule {
 
     pub(crate) fn reads_headers(&self) -> bool {
         let facts = self.facts.iter().map(|(_, fact)| fact);
-        facts.chain(&self.reference).any(|fact| matches!(fact.place, Place::Header(_)))
+        facts.chain(&self.reference).any(|fact| matches!(fact.place, Selector::Header(_)))
     }
 
     pub(crate) fn reads_anything(&self) -> bool {
@@ -192,33 +131,120 @@ impl ReplyRule {
     }
 }
 
+/// Where a rule stands in the rail's file, and what its paths lead through.
+struct RuleSource<'f> {
+    key: &'f str,
+    format: Format,
+}
+
+impl RuleSource<'_> {
+    fn path(&self, at: &str, text: &str) -> Result<Path, String> {
+        Path::parse(self.format, text).map_err(|why| format!("{}.{at}: {why}", self.key))
+    }
+
+    fn key_form(&self, at: &str, text: &str) -> Result<KeyForm, String> {
+        KeyForm::parse(text).ok_or_else(|| {
+            format!("{}.{at} has the form {text:?}, expected one of the key: uuid, hex, hex32, …", self.key)
+        })
+    }
+
+    fn bound(&self, bound: &BoundFile) -> Result<(Path, KeyForm), String> {
+        Ok((self.path("bound", &bound.at)?, self.key_form("bound", &bound.form)?))
+    }
+
+    fn pick(&self, pick: &PickFile) -> Result<(Path, Path, KeyForm), String> {
+        let (from, by) = (self.path("pick", &pick.from)?, self.path("pick", &pick.by)?);
+        Ok((from, by, self.key_form("pick", &pick.form)?))
+    }
+
+    /// A fact that depends on another is read after it.
+    fn facts(&self, file: &ReplyFile) -> Result<Vec<(String, Fact)>, String> {
+        let key = self.key;
+        let mut facts = Vec::new();
+        for (name, fact) in &file.facts {
+            if name == crate::codes::HTTP || name == PICKED {
+                return Err(format!("{key}.facts.{name}: the name is the host's own, expected another one"));
+            }
+            facts.push((name.clone(), Fact::load(&format!("{key}.facts.{name}"), file, fact)?));
+        }
+        let unknown = facts.iter().find_map(|(name, fact)| {
+            let other = fact.unless.as_ref()?;
+            let plain = file.facts.get(other).is_some_and(|fact| fact.unless.is_none());
+            (!plain || other == name).then_some((name, other))
+        });
+        if let Some((name, other)) = unknown {
+            return Err(format!(
+                "{key}.facts.{name}.unless is {other:?}, expected another fact of this reply, without an unless of its own"
+            ));
+        }
+        facts.sort_by_key(|(_, fact)| fact.unless.is_some());
+        Ok(facts)
+    }
+
+    fn capture(&self, name: &str, file: &CaptureFile) -> Result<(String, Path, Field), String> {
+        let key = format!("{}.capture.{name}", self.key);
+        let field = Field::read(&format!("{key}.field"), &file.field)?;
+        if field.chars_max() > CAPTURED_CHARS_MAX || name.len() > 64 {
+            return Err(format!(
+                "{key} is too long, expected a name of at most 64 and a field of at most {CAPTURED_CHARS_MAX} characters"
+            ));
+        }
+        match field.optional {
+            true => Err(format!("{key}.field is optional, expected what is captured to be there")),
+            false => Ok((name.to_owned(), self.path("capture", &file.one)?, field)),
+        }
+    }
+
+    fn echo(&self, echo: &EchoFile) -> Result<(String, Path, Compared), String> {
+        let EchoFile { of, one, compared } = echo;
+        if !matches!(of.as_str(), "amount" | "currency") && !of.starts_with("destination.") {
+            return Err(format!(
+                "{}.echo.of is {of:?}, expected amount, currency or destination.PART",
+                self.key
+            ));
+        }
+        let is_exact = match of.as_str() {
+            "amount" => matches!(compared, Compared::Exact | Compared::Decimal | Compared::Minor),
+            "currency" => *compared == Compared::Exact,
+            _ => !matches!(compared, Compared::Decimal | Compared::Minor),
+        };
+        match is_exact {
+            true => Ok((of.clone(), self.path("echo", one)?, *compared)),
+            false => Err(format!(
+                "{}.echo.as is {compared:?} for {of}, expected an amount to be exact, decimal or minor and a currency exact",
+                self.key
+            )),
+        }
+    }
+}
+
 impl Fact {
     fn load(key: &str, reply: &ReplyFile, file: &FactFile) -> Result<Self, String> {
         let path = |text: &String| Path::parse(reply.body, text).map_err(|why| format!("{key}: {why}"));
         let paths = |texts: &[String]| texts.iter().map(path).collect::<Result<Vec<_>, _>>();
         let mut places = Vec::new();
-        places.extend(file.one.as_ref().map(path).transpose()?.map(Place::One));
+        places.extend(file.one.as_ref().map(path).transpose()?.map(Selector::One));
         if !file.first_of.is_empty() {
-            places.push(Place::FirstOf(paths(&file.first_of)?));
+            places.push(Selector::FirstOf(paths(&file.first_of)?));
         }
         if !file.all_of.is_empty() {
-            places.push(Place::AllOf(paths(&file.all_of)?));
+            places.push(Selector::AllOf(paths(&file.all_of)?));
         }
-        places.extend(file.count.as_ref().map(path).transpose()?.map(Place::Count));
+        places.extend(file.count.as_ref().map(path).transpose()?.map(Selector::Count));
         if file.whole {
-            places.push(Place::Whole);
+            places.push(Selector::Whole);
         }
         if file.blank {
-            places.push(Place::Blank);
+            places.push(Selector::Blank);
         }
-        places.extend(file.header.as_ref().map(|name| Place::Header(name.to_ascii_lowercase())));
+        places.extend(file.header.as_ref().map(|name| Selector::Header(name.to_ascii_lowercase())));
         let (Some(place), true) = (places.pop(), places.is_empty()) else {
             return Err(format!(
                 "{key} has no place or more than one, expected one of one, first_of, all_of, count, whole, blank, header"
             ));
         };
-        if matches!(place, Place::Whole) != (reply.body == Format::Text)
-            && !matches!(place, Place::Header(_) | Place::Blank)
+        if matches!(place, Selector::Whole) != (reply.body == Format::Text)
+            && !matches!(place, Selector::Header(_) | Selector::Blank)
         {
             return Err(format!("{key}: a plain text is read as whole = true, and nothing else is"));
         }
@@ -227,8 +253,8 @@ impl Fact {
 
     pub(crate) fn values(&self, doc: &Doc<'_>, reply: &Reply<'_>) -> Result<Vec<String>, String> {
         let values: Vec<String> = match &self.place {
-            Place::One(path) => doc.one(path)?.into_iter().collect(),
-            Place::FirstOf(paths) => {
+            Selector::One(path) => doc.one(path)?.into_iter().collect(),
+            Selector::FirstOf(paths) => {
                 let mut found = None;
                 for path in paths {
                     // A later place may lie around an earlier one: it is looked at only where that one is empty.
@@ -239,7 +265,7 @@ impl Fact {
                 }
                 found.into_iter().collect()
             }
-            Place::AllOf(paths) => {
+            Selector::AllOf(paths) => {
                 let mut all = Vec::new();
                 for path in paths {
                     for value in doc.all(path)? {
@@ -250,13 +276,13 @@ impl Fact {
                 }
                 all
             }
-            Place::Count(path) => doc.count(path)?.map(|count| count.to_string()).into_iter().collect(),
-            Place::Whole => doc.whole().into_iter().collect(),
-            Place::Blank => is_blank(reply.body).then(|| BLANK.to_owned()).into_iter().collect(),
-            Place::Header(name) => {
+            Selector::Count(path) => doc.count(path)?.map(|count| count.to_string()).into_iter().collect(),
+            Selector::Whole => doc.whole().into_iter().collect(),
+            Selector::Blank => is_blank(reply.body).then(|| BLANK.to_owned()).into_iter().collect(),
+            Selector::Header(name) => {
                 let mut found = reply.headers.iter().filter(|(header, _)| header.eq_ignore_ascii_case(name));
                 match (found.next(), found.next()) {
-                    (_, Some(_)) => return Err(format!("header {name} stands there twice")),
+                    (_, Some(_)) => return Err(format!("header {name} appears twice")),
                     (Some((_, value)), None) => vec![value.trim().to_owned()],
                     (None, None) => Vec::new(),
                 }

@@ -6,25 +6,25 @@ use payment::{KeyForm, plain};
 use url::Url;
 
 use crate::file::{FormFile, StepClass, StepFile};
-use crate::slot::{Piece, Slot, Source, Text};
+use crate::slot::{Piece, Slot, SlotSource, Text};
 use crate::template::{Body, JsonTemplate, XmlElement};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestTemplate {
     pub method: String,
-    pub target: Target,
+    pub target: RequestTarget,
     /// Between slashes.
     pub(crate) path: Vec<Text>,
     pub(crate) query: Vec<(String, Text)>,
     pub(crate) headers: Vec<(String, Text)>,
     pub(crate) body: Body,
     /// Found once: every request asks for them.
-    found: Found,
+    found: TemplateSlots,
 }
 
 /// What stands in a template.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Found {
+struct TemplateSlots {
     slots: Vec<Slot>,
     money_slots: Vec<Slot>,
     hides_address: bool,
@@ -33,7 +33,7 @@ struct Found {
 
 /// Whom a request goes to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Target {
+pub struct RequestTarget {
     pub scheme: String,
     pub host: String,
     pub port: u16,
@@ -61,82 +61,37 @@ const OWN_HEADERS: [&str; 14] = [
 impl RequestTemplate {
     pub(crate) fn load(key: &str, file: &FormFile, line: &str, step: &StepFile) -> Result<Self, String> {
         let wrong = |problem: String| format!("{key}.request is {line:?}: {problem}");
-        let (method, url) =
-            line.split_once(' ').ok_or_else(|| wrong("expected METHOD {base}/path".to_owned()))?;
-        if !METHODS.contains(&method) {
-            return Err(wrong(format!("expected one of {}", METHODS.join(", "))));
-        }
-        let rest =
-            url.strip_prefix("{base}").ok_or_else(|| wrong("expected {base} after the method".to_owned()))?;
+        let (method, rest) = split_line(line).map_err(wrong)?;
         let base = file.base.as_deref().ok_or("base is missing, expected where the rail is: https://…")?;
-        let (target, prefix) = Target::read(base)?;
+        let (target, prefix) = RequestTarget::read(base)?;
         if !rest.is_empty() && !rest.starts_with(['/', '?']) {
             return Err(wrong("expected a slash after {base}".to_owned()));
         }
         let (path, query) = rest.split_once('?').map_or((rest, None), |(path, query)| (path, Some(query)));
-        let full = format!("{prefix}{path}");
-        let path = full
-            .strip_prefix('/')
-            .unwrap_or(&full)
-            .split('/')
-            .map(|segment| address_text(segment, "/").map_err(wrong))
-            .collect::<Result<Vec<_>, _>>()?;
-        let mut pairs = Vec::new();
-        for pair in query.iter().flat_map(|query| query.split('&')) {
-            let (name, value) = pair
-                .split_once('=')
-                .ok_or_else(|| wrong(format!("{pair:?} has no =, expected name=value")))?;
-            if !is_address(name) || pairs.iter().any(|(known, _)| known == name) {
-                return Err(wrong(format!("parameter {name:?} is no name, or is there twice")));
-            }
-            pairs.push((name.to_owned(), address_text(value, "?").map_err(wrong)?));
-        }
-        let mut headers = Vec::new();
-        for (name, value) in &step.headers {
-            let token = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-            if name.is_empty() || !name.bytes().all(token) {
-                return Err(format!("{key}.headers has {name:?}, expected a name in lower case"));
-            }
-            if OWN_HEADERS.contains(&name.as_str()) {
-                return Err(format!("{key}.headers has {name}, which is the host's own"));
-            }
-            let text = Text::parse(value).map_err(|problem| format!("{key}.headers.{name}: {problem}"))?;
-            if text.constant().is_some_and(|constant| !is_header(constant)) || text.is_number() {
-                return Err(format!("{key}.headers.{name}: expected visible ASCII characters"));
-            }
-            headers.push((name.clone(), text));
-        }
+        let path = path_texts(&format!("{prefix}{path}")).map_err(wrong)?;
+        let query = query.map_or(Ok(Vec::new()), query_texts).map_err(wrong)?;
+        let mut headers = header_texts(key, step)?;
         let body = body(key, step)?;
-        let form = match &body {
-            Body::Form(pairs) => pairs.iter().map(|(name, _)| name).collect(),
-            _ => Vec::new(),
-        };
-        let mut names: BTreeSet<String> = BTreeSet::new();
-        let twice =
-            pairs.iter().map(|(name, _)| name).chain(form).find(|name| !names.insert(name.to_lowercase()));
-        if let Some(name) = twice {
-            return Err(wrong(format!("{name:?} is there twice, in query or form, whatever its case")));
-        }
+        check_no_name_twice(&query, &body).map_err(wrong)?;
         if body != Body::None && method == "GET" {
-            return Err(wrong("a GET has a body, expected none".to_owned()));
+            return Err(wrong("a GET must not have a body".to_owned()));
         }
         if let Some(kind) = body.content_type().filter(|_| !step.headers.contains_key("content-type")) {
             headers.push(("content-type".to_owned(), Text(vec![Piece::Const(kind.to_owned())])));
         }
-        let found = Found::default();
-        let mut template =
-            Self { method: method.to_owned(), target, path, query: pairs, headers, body, found };
+        let found = TemplateSlots::default();
+        let mut template = Self { method: method.to_owned(), target, path, query, headers, body, found };
         template.found = template.find();
         Ok(template)
     }
 
-    fn find(&self) -> Found {
+    fn find(&self) -> TemplateSlots {
         let slots = |texts: &[(String, &Text)]| {
             texts.iter().flat_map(|(_, text)| text.slots()).cloned().collect::<Vec<_>>()
         };
         let hides = |texts: &[(String, &Text)]| texts.iter().any(|(_, text)| text.hides());
         let (address, body) = (self.address_texts(), self.body.texts());
-        Found {
+        TemplateSlots {
             slots: slots(&self.texts()),
             money_slots: slots(if self.body == Body::None { &address } else { &body }),
             hides_address: hides(&address),
@@ -187,8 +142,8 @@ impl RequestTemplate {
         let own = |(at, slot): (&String, &Slot)| {
             let counts = class == StepClass::Money || !at.starts_with("headers");
             let names = match &slot.source {
-                Source::Key(_) | Source::Captured(_) => true,
-                Source::Destination { .. } => class == StepClass::Prepare,
+                SlotSource::Key(_) | SlotSource::Captured(_) => true,
+                SlotSource::Destination { .. } => class == StepClass::Prepare,
                 _ => false,
             };
             counts && names && !slot.optional
@@ -197,11 +152,11 @@ impl RequestTemplate {
             class == StepClass::Read
                 && matches!(
                     slot.source,
-                    Source::Destination { .. }
-                        | Source::Amount { .. }
-                        | Source::Payload(_)
-                        | Source::Narrative
-                        | Source::Adapter(_)
+                    SlotSource::Destination { .. }
+                        | SlotSource::Amount { .. }
+                        | SlotSource::Payload(_)
+                        | SlotSource::Narrative
+                        | SlotSource::Adapter(_)
                 )
         };
         slots().any(own) && !slots().any(foreign)
@@ -210,10 +165,72 @@ impl RequestTemplate {
     /// The forms in which the key stands in it.
     pub fn key_forms(&self) -> Vec<KeyForm> {
         let form = |slot: &Slot| match slot.source {
-            Source::Key(form) => Some(form),
+            SlotSource::Key(form) => Some(form),
             _ => None,
         };
         self.slots().iter().filter_map(form).collect()
+    }
+}
+
+/// The method, and what follows the base.
+fn split_line(line: &str) -> Result<(&str, &str), String> {
+    let (method, url) = line.split_once(' ').ok_or("expected METHOD {base}/path")?;
+    if !METHODS.contains(&method) {
+        return Err(format!("expected one of {}", METHODS.join(", ")));
+    }
+    let rest = url.strip_prefix("{base}").ok_or("expected {base} after the method")?;
+    Ok((method, rest))
+}
+
+fn path_texts(path: &str) -> Result<Vec<Text>, String> {
+    let segments = path.strip_prefix('/').unwrap_or(path).split('/');
+    segments.map(|segment| address_text(segment, "/")).collect()
+}
+
+fn query_texts(query: &str) -> Result<Vec<(String, Text)>, String> {
+    let mut pairs: Vec<(String, Text)> = Vec::new();
+    for pair in query.split('&') {
+        let (name, value) =
+            pair.split_once('=').ok_or_else(|| format!("{pair:?} has no =, expected name=value"))?;
+        if !is_address(name) || pairs.iter().any(|(known, _)| known == name) {
+            return Err(format!("parameter {name:?} is not a valid name, or appears twice"));
+        }
+        pairs.push((name.to_owned(), address_text(value, "?")?));
+    }
+    Ok(pairs)
+}
+
+fn header_texts(key: &str, step: &StepFile) -> Result<Vec<(String, Text)>, String> {
+    let mut headers = Vec::new();
+    for (name, value) in &step.headers {
+        let token = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if name.is_empty() || !name.bytes().all(token) {
+            return Err(format!("{key}.headers has {name:?}, expected a name in lower case"));
+        }
+        if OWN_HEADERS.contains(&name.as_str()) {
+            return Err(format!("{key}.headers has {name}, which only the host sets"));
+        }
+        let text = Text::parse(value).map_err(|problem| format!("{key}.headers.{name}: {problem}"))?;
+        if text.constant().is_some_and(|constant| !is_header(constant)) || text.is_number() {
+            return Err(format!("{key}.headers.{name}: expected visible ASCII characters"));
+        }
+        headers.push((name.clone(), text));
+    }
+    Ok(headers)
+}
+
+/// Rails that read query and form together must not find two values for one name.
+fn check_no_name_twice(query: &[(String, Text)], body: &Body) -> Result<(), String> {
+    let form = match body {
+        Body::Form(pairs) => pairs.iter().map(|(name, _)| name).collect(),
+        _ => Vec::new(),
+    };
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    let twice =
+        query.iter().map(|(name, _)| name).chain(form).find(|name| !names.insert(name.to_lowercase()));
+    match twice {
+        Some(name) => Err(format!("{name:?} is there twice, in query or form, whatever its case")),
+        None => Ok(()),
     }
 }
 
@@ -234,7 +251,7 @@ fn body(key: &str, step: &StepFile) -> Result<Body, String> {
         bodies.push(Body::Form(pairs));
     }
     if bodies.iter().flat_map(Body::texts).any(|(at, text)| text.is_number() && !at.starts_with("json")) {
-        return Err(format!("{key} writes a number outside of JSON, expected a text: {{amount:decimal}}"));
+        return Err(format!("{key} writes a number outside JSON; expected a text: {{amount:decimal}}"));
     }
     match (bodies.pop(), bodies.is_empty()) {
         (None, _) => Ok(Body::None),
@@ -250,11 +267,11 @@ fn address_text(text: &str, what: &str) -> Result<Text, String> {
         Piece::Slot(_) => None,
     });
     if parsed.is_number() {
-        return Err("a number stands in an address, expected a text".to_owned());
+        return Err("an address contains a number slot; expected a text".to_owned());
     }
     for constant in constants {
         if !is_address(constant) || what == "/" && matches!(constant.as_str(), "." | "..") {
-            return Err(format!("{constant:?} does not belong in an address as it stands"));
+            return Err(format!("{constant:?} must be percent-encoded in an address"));
         }
     }
     Ok(parsed)
@@ -269,7 +286,7 @@ pub(crate) fn is_header(text: &str) -> bool {
     text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) && text.trim() == text
 }
 
-impl Target {
+impl RequestTarget {
     /// The host of an address, and the path that all requests begin with.
     pub(crate) fn read(base: &str) -> Result<(Self, String), String> {
         let expected = |what: &str| format!("base is {:?}, expected {what}", plain(base));

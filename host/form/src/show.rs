@@ -12,7 +12,7 @@ use crate::form::Form;
 use crate::input::Input;
 use crate::request::RequestTemplate;
 use crate::shown::Shown;
-use crate::slot::Source;
+use crate::slot::SlotSource;
 use crate::step::Step;
 
 /// The same payment in every example.
@@ -109,82 +109,88 @@ impl Form {
 
     /// All that decides, a line each, by its key: what two files are compared by.
     fn lines(&self) -> BTreeMap<String, String> {
-        let mut lines = BTreeMap::new();
-        lines.insert("currencies".to_owned(), self.currencies.join(", "));
-        for (name, field) in &self.parts {
-            lines.insert(format!("destination.{name}"), field.told());
-        }
+        let mut lines = self.value_lines();
+        lines.extend(self.source_lines());
+        lines.extend(self.steps.values().flat_map(Step::lines));
+        lines.extend(self.operation_lines());
+        lines.extend(self.code_lines());
+        lines.into_iter().collect()
+    }
+
+    /// Whom it pays, what, and what a payment says besides.
+    fn value_lines(&self) -> Vec<(String, String)> {
+        let mut lines = vec![
+            ("currencies".to_owned(), self.currencies.join(", ")),
+            ("utc_offset".to_owned(), self.offset.to_string()),
+        ];
+        lines.extend(self.parts.iter().map(|(name, field)| (format!("destination.{name}"), field.told())));
+        let destination = &self.destination;
+        lines.push(("destination.plain".to_owned(), destination.plain.clone().unwrap_or_default()));
+        lines.push(("destination.one_of".to_owned(), destination.one_of.join(", ")));
+        lines.push(("destination.unused".to_owned(), destination.unused.join(", ")));
         let by_currency = |limits: &BTreeMap<String, String>| {
             limits.iter().map(|(code, limit)| format!("{code} {limit}")).collect::<Vec<_>>().join(", ")
         };
-        lines.insert("amount.min".to_owned(), by_currency(&self.amount.min));
-        lines.insert("amount.max".to_owned(), by_currency(&self.amount.max));
+        lines.push(("amount.min".to_owned(), by_currency(&self.amount.min)));
+        lines.push(("amount.max".to_owned(), by_currency(&self.amount.max)));
         for (code, units) in &self.amount.minor {
-            lines.insert(format!("amount.minor.{code}"), units.to_string());
+            lines.push((format!("amount.minor.{code}"), units.to_string()));
         }
-        lines.insert("utc_offset".to_owned(), self.offset.to_string());
-        lines.insert("destination.plain".to_owned(), self.destination.plain.clone().unwrap_or_default());
-        lines.insert("destination.one_of".to_owned(), self.destination.one_of.join(", "));
         for (name, (at, field)) in &self.payload {
-            lines.insert(format!("payload.{name}"), format!("{at}: {}", field.told()));
+            lines.push((format!("payload.{name}"), format!("{at}: {}", field.told())));
         }
-        lines.insert("codes.precedence".to_owned(), self.codes.precedence.join(", "));
-        lines.insert("codes.reasons".to_owned(), self.codes.reasons.clone().unwrap_or_default().join(", "));
-        lines.insert("codes.success_needs".to_owned(), format!("{:?}", self.codes.success_needs));
-        lines.insert("codes.refusal_needs".to_owned(), format!("{:?}", self.codes.refusal_needs));
-        lines.insert("destination.unused".to_owned(), self.destination.unused.join(", "));
-        if let Some(field) = &self.narrative {
-            lines.insert("narrative".to_owned(), field.told());
-        }
+        lines.extend(self.narrative.iter().map(|field| ("narrative".to_owned(), field.told())));
+        lines
+    }
+
+    /// What else is written into requests.
+    fn source_lines(&self) -> Vec<(String, String)> {
+        let mut lines = Vec::new();
         for (name, value) in &self.settings {
-            lines.insert(format!("settings.{name}"), value.clone());
+            lines.push((format!("settings.{name}"), value.clone()));
         }
         for (name, (purpose, field)) in &self.variables {
             let free = if field.is_free() { "FREE TEXT of the adapter" } else { "the adapter's choice" };
-            lines.insert(format!("variables.{name}"), format!("{free}: {} ({purpose})", field.told()));
+            lines.push((format!("variables.{name}"), format!("{free}: {} ({purpose})", field.told())));
         }
         for (name, table) in &self.tables {
-            for (from, to) in table {
-                lines.insert(format!("tables.{name}.{from}"), to.clone());
-            }
+            lines.extend(table.iter().map(|(from, to)| (format!("tables.{name}.{from}"), to.clone())));
         }
         for (name, computed) in &self.computed {
-            lines.insert(format!("computed.{name}"), format!("{computed:?}"));
+            lines.push((format!("computed.{name}"), format!("{computed:?}")));
         }
-        for step in self.steps.values() {
-            let key = format!("steps.{}", step.name);
-            let again = if step.again { ", made again for every attempt" } else { "" };
-            lines.insert(format!("{key}.class"), format!("{:?}", step.class).to_lowercase() + again);
-            if let Some(challenge) = &step.challenge {
-                lines.insert(
-                    format!("{key}.challenge"),
-                    format!("{} with {}", challenge.status, challenge.header),
-                );
-            }
-            for (at, shown) in step.request.iter().flat_map(RequestTemplate::shown) {
-                lines.insert(format!("{key}.{at}"), shown);
-            }
-            for (pattern, rule) in &step.replies {
-                lines.insert(format!("{key}.reply.{pattern:?}"), format!("{rule:?}"));
-            }
-        }
-        if let Some(hours) = &self.hours {
-            lines.insert("hours".to_owned(), format!("{hours:?}"));
-        }
+        lines
+    }
+
+    /// Which requests are made for what, and when.
+    fn operation_lines(&self) -> Vec<(String, String)> {
+        let mut lines = Vec::new();
+        lines.extend(self.hours.iter().map(|hours| ("hours".to_owned(), format!("{hours:?}"))));
         for (code, float) in &self.float {
-            lines.insert(format!("float.{code}"), format!("{float:?}"));
+            lines.push((format!("float.{code}"), format!("{float:?}")));
         }
         if let Some(callback) = &self.callback {
-            lines.insert("callback".to_owned(), format!("{callback:?}"));
+            lines.push(("callback".to_owned(), format!("{callback:?}")));
         }
         for (at, way) in self.ways.iter().enumerate() {
-            lines.insert(format!("disburse.{at}"), format!("{:?}: {}", way.when, way.steps.join(", ")));
+            lines.push((format!("disburse.{at}"), format!("{:?}: {}", way.when, way.steps.join(", "))));
         }
-        lines.insert("query-status".to_owned(), self.query_status.join(", "));
-        for row in &self.codes.rows {
+        lines.push(("query-status".to_owned(), self.query_status.join(", ")));
+        lines
+    }
+
+    fn code_lines(&self) -> Vec<(String, String)> {
+        let codes = &self.codes;
+        let mut lines = vec![
+            ("codes.precedence".to_owned(), codes.precedence.join(", ")),
+            ("codes.reasons".to_owned(), codes.reasons.clone().unwrap_or_default().join(", ")),
+            ("codes.success_needs".to_owned(), format!("{:?}", codes.success_needs)),
+            ("codes.refusal_needs".to_owned(), format!("{:?}", codes.refusal_needs)),
+        ];
+        for row in &codes.rows {
             let http = row.http.map_or_else(|| "any".to_owned(), |http| http.to_string());
             let key = format!("codes.{}.{http}.{}.{}", row.operation.as_str(), row.field, row.code);
-            lines.insert(key, format!("{:?}", row.class).to_lowercase());
+            lines.push((key, format!("{:?}", row.class).to_lowercase()));
         }
         lines
     }
@@ -218,6 +224,26 @@ impl Form {
     }
 }
 
+impl Step {
+    fn lines(&self) -> Vec<(String, String)> {
+        let key = format!("steps.{}", self.name);
+        let again = if self.again { ", made again for every attempt" } else { "" };
+        let class = format!("{:?}", self.class).to_lowercase() + again;
+        let mut lines = vec![(format!("{key}.class"), class)];
+        if let Some(challenge) = &self.challenge {
+            let shown = format!("{} with {}", challenge.status, challenge.header);
+            lines.push((format!("{key}.challenge"), shown));
+        }
+        for (at, shown) in self.request.iter().flat_map(RequestTemplate::shown) {
+            lines.push((format!("{key}.{at}"), shown));
+        }
+        for (pattern, rule) in &self.replies {
+            lines.push((format!("{key}.reply.{pattern:?}"), format!("{rule:?}")));
+        }
+        lines
+    }
+}
+
 impl RequestTemplate {
     /// Every part of it, as it is written.
     fn shown(&self) -> Vec<(String, String)> {
@@ -241,7 +267,7 @@ impl RequestTemplate {
 
     /// Whether the adapter has a say in it.
     pub fn has_variables(&self) -> bool {
-        self.slots().iter().any(|slot| matches!(slot.source, Source::Adapter(_)))
+        self.slots().iter().any(|slot| matches!(slot.source, SlotSource::Adapter(_)))
     }
 }
 

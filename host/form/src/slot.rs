@@ -24,7 +24,7 @@ use crate::field::Writing;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slot {
-    pub source: Source,
+    pub source: SlotSource,
     /// A table of the file through which the value goes.
     pub table: Option<String>,
     /// Left out where there is no value.
@@ -34,7 +34,7 @@ pub struct Slot {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum SlotSource {
     Key(KeyForm),
     Amount {
         form: AmountForm,
@@ -98,29 +98,29 @@ impl Slot {
         let words: Vec<&str> = parts.collect();
         let source = source(name, &words).ok_or_else(|| match name.split('.').next().unwrap_or_default() {
             "key" => format!(
-                "{{{text}}} is no slot, expected {{key:FORM}}: uuid, hex, hex32, digitsN (N from 20), lettersN (from 14), alnumN (from 13)"
+                "{{{text}}} is not a slot; expected {{key:FORM}}: uuid, hex, hex32, digitsN (N from 20), lettersN (from 14), alnumN (from 13)"
             ),
             "amount" => format!(
-                "{{{text}}} is no slot, expected {{amount:decimal}}, :whole, :minor, :number, :whole:number or :minor:number"
+                "{{{text}}} is not a slot; expected {{amount:decimal}}, :whole, :minor, :number, :whole:number or :minor:number"
             ),
-            "destination" => format!("{{{text}}} is no slot, expected {{destination.PART}}, and of phone numbers :national, :local or :plus"),
-            _ => format!("{{{text}}} is no slot that is known"),
+            "destination" => format!("{{{text}}} is not a slot; expected {{destination.PART}}, and of phone numbers :national, :local or :plus"),
+            _ => format!("{{{text}}} is not a known slot"),
         })?;
         Ok(Self { source, table, optional, text: format!("{{{text}}}") })
     }
 
     /// It is a JSON number, and stands alone.
     pub(crate) fn is_number(&self) -> bool {
-        matches!(self.source, Source::Amount { is_number: true, .. })
+        matches!(self.source, SlotSource::Amount { is_number: true, .. })
     }
 
     /// It must not be seen by anybody but the rail.
     pub(crate) fn is_secret(&self) -> bool {
-        matches!(self.source, Source::Secret(_) | Source::Token(_) | Source::Computed(..))
+        matches!(self.source, SlotSource::Secret(_) | SlotSource::Token(_) | SlotSource::Computed(..))
     }
 }
 
-fn source(name: &str, words: &[&str]) -> Option<Source> {
+fn source(name: &str, words: &[&str]) -> Option<SlotSource> {
     let named = |text: &str| {
         let sound = !text.is_empty()
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
@@ -128,25 +128,27 @@ fn source(name: &str, words: &[&str]) -> Option<Source> {
     };
     if let Some((kind, name)) = name.split_once('.') {
         return match (kind, words) {
-            ("destination", []) => Some(Source::Destination { part: named(name)?, writing: Writing::Plain }),
-            ("destination", [writing]) => {
-                Some(Source::Destination { part: named(name)?, writing: Writing::parse(writing)? })
+            ("destination", []) => {
+                Some(SlotSource::Destination { part: named(name)?, writing: Writing::Plain })
             }
-            ("payload", []) => Some(Source::Payload(named(name)?)),
-            ("setting", []) => Some(Source::Setting(named(name)?)),
-            ("secret", []) => Some(Source::Secret(named(name)?)),
-            ("token", []) => Some(Source::Token(named(name)?)),
-            ("captured", []) => Some(Source::Captured(named(name)?)),
-            ("adapter", []) => Some(Source::Adapter(named(name)?)),
+            ("destination", [writing]) => {
+                Some(SlotSource::Destination { part: named(name)?, writing: Writing::parse(writing)? })
+            }
+            ("payload", []) => Some(SlotSource::Payload(named(name)?)),
+            ("setting", []) => Some(SlotSource::Setting(named(name)?)),
+            ("secret", []) => Some(SlotSource::Secret(named(name)?)),
+            ("token", []) => Some(SlotSource::Token(named(name)?)),
+            ("captured", []) => Some(SlotSource::Captured(named(name)?)),
+            ("adapter", []) => Some(SlotSource::Adapter(named(name)?)),
             ("computed", []) => Some(match name.split_once('.') {
-                Some((name, value)) => Source::Computed(named(name)?, Some(named(value)?)),
-                None => Source::Computed(named(name)?, None),
+                Some((name, value)) => SlotSource::Computed(named(name)?, Some(named(value)?)),
+                None => SlotSource::Computed(named(name)?, None),
             }),
             _ => None,
         };
     }
     match (name, words) {
-        ("key", [form]) => KeyForm::parse(form).map(Source::Key),
+        ("key", [form]) => KeyForm::parse(form).map(SlotSource::Key),
         ("amount", words) => {
             let (form, is_number) = match words {
                 ["decimal"] => (AmountForm::Decimal, false),
@@ -157,20 +159,20 @@ fn source(name: &str, words: &[&str]) -> Option<Source> {
                 ["minor", "number"] => (AmountForm::Minor, true),
                 _ => return None,
             };
-            Some(Source::Amount { form, is_number })
+            Some(SlotSource::Amount { form, is_number })
         }
-        ("currency", []) => Some(Source::Currency),
-        ("narrative", []) => Some(Source::Narrative),
-        ("date", []) => Some(Source::Date),
-        ("time", []) => Some(Source::Time(TimeForm::Local)),
-        ("time", ["http"]) => Some(Source::Time(TimeForm::Http)),
-        ("time", ["unix"]) => Some(Source::Time(TimeForm::Unix)),
-        ("accepted", ["date"]) => Some(Source::AcceptedDate),
-        ("accepted", ["time"]) => Some(Source::AcceptedTime),
-        ("challenge", []) => Some(Source::Challenge),
-        ("callback", []) => Some(Source::Callback),
-        ("body", []) => Some(Source::Body),
-        ("base", []) => Some(Source::Base),
+        ("currency", []) => Some(SlotSource::Currency),
+        ("narrative", []) => Some(SlotSource::Narrative),
+        ("date", []) => Some(SlotSource::Date),
+        ("time", []) => Some(SlotSource::Time(TimeForm::Local)),
+        ("time", ["http"]) => Some(SlotSource::Time(TimeForm::Http)),
+        ("time", ["unix"]) => Some(SlotSource::Time(TimeForm::Unix)),
+        ("accepted", ["date"]) => Some(SlotSource::AcceptedDate),
+        ("accepted", ["time"]) => Some(SlotSource::AcceptedTime),
+        ("challenge", []) => Some(SlotSource::Challenge),
+        ("callback", []) => Some(SlotSource::Callback),
+        ("body", []) => Some(SlotSource::Body),
+        ("base", []) => Some(SlotSource::Base),
         _ => None,
     }
 }
@@ -212,7 +214,7 @@ impl Text {
         }
         let text = Self(pieces);
         match text.0.len() > 1 && text.slots().any(Slot::is_number) {
-            true => Err("a number stands alone, expected no text around it".to_owned()),
+            true => Err("a number slot must stand alone, without text around it".to_owned()),
             false => Ok(text),
         }
     }
@@ -226,7 +228,7 @@ impl Text {
 
     /// Something in it must not be seen by anybody but the rail.
     pub(crate) fn hides(&self) -> bool {
-        self.slots().any(|slot| slot.is_secret() || slot.source == Source::Callback)
+        self.slots().any(|slot| slot.is_secret() || slot.source == SlotSource::Callback)
     }
 
     /// The constant that it is, if it has no slot.
@@ -281,8 +283,8 @@ mod tests {
         let text = Text::parse("a{{b}}{key:uuid}/{destination.msisdn:national|banks?}.").expect("a template");
         assert_eq!(text.shown(), "a{{b}}{key:uuid}/{destination.msisdn:national|banks?}.");
         let sources: Vec<_> = text.slots().map(|slot| slot.source.clone()).collect();
-        let part = Source::Destination { part: "msisdn".into(), writing: Writing::National };
-        assert_eq!(sources, [Source::Key(KeyForm::Uuid), part]);
+        let part = SlotSource::Destination { part: "msisdn".into(), writing: Writing::National };
+        assert_eq!(sources, [SlotSource::Key(KeyForm::Uuid), part]);
         assert!(
             text.slots().last().is_some_and(|slot| slot.optional && slot.table.as_deref() == Some("banks"))
         );
@@ -291,16 +293,16 @@ mod tests {
     #[test]
     fn what_is_no_slot_is_named() {
         for (text, problem) in [
-            ("{key}", "{key} is no slot"),
-            ("{key:short}", "{key:short} is no slot"),
-            ("{amount}", "{amount} is no slot"),
-            ("{amount:float}", "{amount:float} is no slot"),
-            ("{destination.}", "is no slot"),
-            ("{destination.a b}", "is no slot"),
-            ("{unheard.of}", "{unheard.of} is no slot"),
+            ("{key}", "{key} is not a"),
+            ("{key:short}", "{key:short} is not a"),
+            ("{amount}", "{amount} is not a"),
+            ("{amount:float}", "{amount:float} is not a"),
+            ("{destination.}", "is not a"),
+            ("{destination.a b}", "is not a"),
+            ("{unheard.of}", "{unheard.of} is not a"),
             ("{currency", "without its closing brace"),
             ("currency}", "closing brace without a slot"),
-            ("K{amount:number}", "a number stands alone"),
+            ("K{amount:number}", "a number slot must stand alone, without text around it"),
         ] {
             let refused = Text::parse(text).expect_err(text);
             assert!(refused.contains(problem), "{refused}");

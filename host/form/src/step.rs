@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::file::{ChallengeFile, StepClass};
 use crate::reply::ReplyRule;
 use crate::request::RequestTemplate;
-use crate::slot::{Slot, Source};
+use crate::slot::{Slot, SlotSource};
 
 /// One request of the form.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Step {
         self.slots()
             .iter()
             .filter_map(|slot| match &slot.source {
-                Source::Captured(name) => Some(name.as_str()),
+                SlotSource::Captured(name) => Some(name.as_str()),
                 _ => None,
             })
             .collect()
@@ -96,6 +96,6 @@ impl Step {
     pub(crate) fn writes_part(&self, part: &str) -> bool {
         self.money_slots()
             .iter()
-            .any(|slot| matches!(&slot.source, Source::Destination { part: found, .. } if found == part))
+            .any(|slot| matches!(&slot.source, SlotSource::Destination { part: found, .. } if found == part))
     }
 }

@@ -51,7 +51,7 @@ impl JsonTemplate {
                 match entries.len() > 1 && entries.iter().any(may_vanish) {
                     true => {
                         return Err(
-                            "a list has an optional entry, without which the others would move up".to_owned()
+                            "a list has an optional entry; without it the other entries would change position".to_owned()
                         );
                     }
                     false => Self::List(entries),
@@ -184,7 +184,9 @@ impl XmlElement {
         }
         let content = match (elements.is_empty(), own.trim()) {
             (false, "") => Content::Elements(elements),
-            (false, _) => return Err(wrong("text beside elements, expected one of the two")),
+            (false, _) => {
+                return Err(wrong("an element has both text and child elements; expected one of the two"));
+            }
             (true, text) => Content::Text(Text::parse(text).map_err(|problem| wrong(&problem))?),
         };
         let namespace = node.tag_name().namespace().map(str::to_owned);
@@ -376,15 +378,15 @@ mod tests {
             ("[1]", "expected a JSON object"),
             ("{\"a\": 1, \"A\": 2}", "twice"),
             ("{\"{key:uuid}\": 1}", "brace in its name"),
-            ("{\"a\": \"{unknown}\"}", "{unknown} is no slot"),
+            ("{\"a\": \"{unknown}\"}", "{unknown} is not a known slot"),
         ] {
             assert!(JsonTemplate::parse(text).expect_err(text).contains(problem), "{text}");
         }
         for (text, problem) in [
             ("<a><!-- x --></a>", "a comment"),
-            ("<a>x<b/></a>", "text beside elements"),
+            ("<a>x<b/></a>", "an element has both text and child elements; expected one of the two"),
             ("<a xmlns:p=\"u\" p:b=\"1\"/>", "prefix"),
-            ("<a>{unknown}</a>", "{unknown} is no slot"),
+            ("<a>{unknown}</a>", "{unknown} is not a known slot"),
             ("<!DOCTYPE a><a/>", "not valid XML"),
             ("<a/><b/>", "not valid XML"),
         ] {

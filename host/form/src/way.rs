@@ -5,109 +5,108 @@ use std::collections::BTreeSet;
 use payment::{Instruction, KeyForm, Violation};
 
 use crate::codes::Operation;
-use crate::file::{FormFile, StepClass, WayFile};
-use crate::fit::payload;
-use crate::fit::payload_text;
+use crate::field::Field;
+use crate::file::{StepClass, WayFile};
+use crate::fit::{payload, payload_text};
 use crate::form::Form;
 use crate::reply::ReplyRule;
 use crate::request::RequestTemplate;
-use crate::slot::{Slot, Source};
+use crate::slot::{Slot, SlotSource};
 use crate::step::Step;
 
-impl Form {
-    pub(crate) fn check_operations(&self, file: &FormFile) -> Result<(), String> {
-        let class = |name: &String| self.steps.get(name).map(|step| step.class);
-        let ways = self.ways.iter().flat_map(|way| way.steps.iter().map(|name| ("disburse", name)));
-        let questions = self.query_status.iter().map(|name| ("query-status", name));
-        if let Some((operation, name)) = ways.chain(questions).find(|(_, name)| class(name).is_none()) {
-            return Err(format!("{operation} has the step {name:?}, expected one of [steps]"));
+/// The step that pays, and those that prepare it.
+struct Paying<'w> {
+    money: &'w Step,
+    before: &'w [&'w Step],
+}
+
+impl Paying<'_> {
+    /// The steps that bring what the paying one names.
+    fn made_by(&self) -> impl Iterator<Item = &Step> {
+        let captured = self.money.carries();
+        let brings = move |step: &&Step| step.captures().any(|name| captured.contains(name));
+        self.before.iter().copied().filter(brings)
+    }
+
+    /// The rail has read it back of the resource that is paid.
+    fn repeated(&self, of: &str) -> bool {
+        self.made_by().any(|step| step.repeats().contains(of))
+    }
+
+    fn writes(&self, wanted: impl Fn(&SlotSource) -> bool) -> bool {
+        self.money.money_slots().iter().any(|slot| !slot.optional && wanted(&slot.source))
+    }
+
+    fn unwritten(&self, what: &str) -> String {
+        format!(
+            "steps.{} pays and does not write {what}, expected the host to fill it in, or a step before it to read it back \
+             from what this one names",
+            self.money.name
+        )
+    }
+
+    fn is_keyed(&self) -> bool {
+        self.money.slots().iter().any(|slot| !slot.optional && is_key(slot))
+    }
+
+    fn check_key(&self) -> Result<(), String> {
+        match self.is_keyed() || self.made_by().any(|step| step.slots().iter().any(is_key)) {
+            true => Ok(()),
+            false => Err(format!(
+                "steps.{} pays and does not write the key, expected {{key:…}} in it, or in a step before it whose capture it names",
+                self.money.name
+            )),
         }
-        if self.ways.is_empty() {
-            return Err("disburse.steps is empty, expected a money step".to_owned());
-        }
-        for way in &self.ways {
-            let classes: Vec<Option<StepClass>> = way.steps.iter().map(class).collect();
-            let sound = matches!(&classes[..], [before @ .., Some(StepClass::Money)]
-                if before.iter().all(|class| *class == Some(StepClass::Prepare)));
-            if !sound {
+    }
+
+    /// What a step carries was captured by one before it.
+    fn check_captures(&self) -> Result<(), String> {
+        for (at, step) in self.before.iter().chain([&self.money]).enumerate() {
+            let earlier = |name: &&str| {
+                self.before[..at].iter().any(|step| step.captures().any(|found| found == *name))
+            };
+            if let Some(name) = step.carries().into_iter().find(|name| !earlier(name)) {
                 return Err(format!(
-                    "disburse has the steps {}, expected any that prepare, then exactly one money step",
-                    way.steps.join(", ")
-                ));
-            }
-            let unknown = way.when.given.iter().find(|given| match given.split_once('.') {
-                Some(("destination", part)) => !self.parts.contains_key(part),
-                Some(("payload", name)) => !self.payload.contains_key(name),
-                _ => true,
-            });
-            if let Some(given) = unknown {
-                return Err(format!(
-                    "disburse.ways.when.given is {given:?}, expected destination.PART or payload.NAME of this file"
-                ));
-            }
-            if let Some(code) = way.when.currencies.iter().find(|code| !self.currencies.contains(code)) {
-                return Err(format!(
-                    "disburse.ways.when.currencies has {code:?}, expected one of currencies"
-                ));
-            }
-        }
-        if !file.query_status.ways.is_empty() {
-            return Err("query-status.ways is given, expected that of disburse only".to_owned());
-        }
-        let fleeting: BTreeSet<&str> =
-            self.steps.values().filter(|step| step.again).flat_map(Step::captures).collect();
-        let asks_by = |name: &&String| {
-            self.steps
-                .get(*name)
-                .is_some_and(|step| step.carries().iter().any(|name| fleeting.contains(name)))
-        };
-        if let Some(name) = self.query_status.iter().find(asks_by) {
-            return Err(format!(
-                "query-status.steps has {name:?}, which asks by what is made again for every attempt, expected one name of the payment"
-            ));
-        }
-        if let Some(name) = self.query_status.iter().find(|name| class(name) != Some(StepClass::Read)) {
-            return Err(format!("query-status.steps has {name:?}, expected steps of class read"));
-        }
-        for (token, step) in &file.tokens {
-            if class(step) != Some(StepClass::Session) {
-                return Err(format!("tokens.{token}.step is {step:?}, expected a step of class session"));
-            }
-        }
-        for (key, step) in &file.fetched {
-            if class(step) != Some(StepClass::Session) {
-                return Err(format!("keys.{key}.fetch.step is {step:?}, expected a step of class session"));
-            }
-        }
-        for (code, float) in &self.float {
-            if class(&float.step) != Some(StepClass::Balance) {
-                return Err(format!(
-                    "float.{code}.step is {:?}, expected a step of class balance",
-                    float.step
-                ));
-            }
-        }
-        if let Some(step) = self.steps.values().find(|step| step.challenge.is_some()) {
-            let answered = step.slots().iter().any(|slot| self.answers_challenge(slot));
-            if !answered {
-                return Err(format!(
-                    "steps.{}.challenge has no answer, expected {{challenge?}} or a signature over it",
+                    "steps.{} carries {{captured.{name}}}, expected a step before it to bring it",
                     step.name
                 ));
             }
         }
-        let used = |name: &&String| {
-            self.ways.iter().any(|way| way.steps.contains(name))
-                || self.query_status.contains(name)
-                || file.tokens.values().chain(file.fetched.values()).any(|step| step == *name)
-                || self.float.values().any(|float| float.step == **name)
-        };
-        match self.steps.keys().find(|name| !used(name)) {
-            Some(name) => Err(format!("steps.{name} is in no operation and brings no token, key or balance")),
+        Ok(())
+    }
+
+    fn check_one_resource(&self) -> Result<(), String> {
+        match self.before.iter().find(|step| step.again && !self.is_keyed()) {
+            Some(step) => Err(format!(
+                "steps.{} is made again and steps.{} does not write the key, expected one payment to have one resource",
+                step.name, self.money.name
+            )),
             None => Ok(()),
         }
     }
 
+    fn check_one_unit(&self) -> Result<(), String> {
+        let form = |slot: &Slot| match &slot.source {
+            SlotSource::Amount { form, .. } => Some(format!("{form:?}").to_lowercase()),
+            _ => None,
+        };
+        let forms: BTreeSet<String> = self.money.slots().iter().filter_map(form).collect();
+        match forms.len() > 1 {
+            true => Err(format!(
+                "steps.{} writes the amount in two units ({}), expected one",
+                self.money.name,
+                forms.into_iter().collect::<Vec<_>>().join(", ")
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+fn is_key(slot: &Slot) -> bool {
+    matches!(slot.source, SlotSource::Key(_))
+}
+
+impl Form {
     /// Key, amount, currency and every part of the payee are in a request that pays, and the host writes them; or the rail has
     /// repeated them, as instructed, of the resource that the request names.
     pub(crate) fn check_money(&self) -> Result<(), String> {
@@ -115,7 +114,7 @@ impl Form {
             let steps: Vec<&Step> = way.steps.iter().filter_map(|name| self.steps.get(name)).collect();
             let Some((money, before)) = steps.split_last() else { continue };
             if money.request.is_some() {
-                self.check_way(money, before)?;
+                self.check_way(&Paying { money, before })?;
             }
         }
         let paying =
@@ -132,7 +131,7 @@ impl Form {
             }
         }
         match self.parts.is_empty() && !self.is_mock {
-            true => Err("destination.parts is empty, expected whom to pay".to_owned()),
+            true => Err("destination.parts is empty; it must say who is paid".to_owned()),
             false => Ok(()),
         }
     }
@@ -180,7 +179,7 @@ impl Form {
         for step in self.steps_of(Operation::Disburse) {
             for (at, text) in step.request.iter().flat_map(RequestTemplate::texts) {
                 let form = |slot: &Slot| match slot.source {
-                    Source::Key(form) => Some(format!("{} {at} {form}", step.name)),
+                    SlotSource::Key(form) => Some(format!("{} {at} {form}", step.name)),
                     _ => None,
                 };
                 places.extend(text.slots().filter_map(form));
@@ -207,41 +206,18 @@ impl Form {
         self.steps.values().any(|step| step.repeats().contains(of.as_str()))
     }
 
-    pub(crate) fn check_way(&self, money: &Step, before: &[&Step]) -> Result<(), String> {
-        let captured = money.carries();
-        let made_by: Vec<&&Step> =
-            before.iter().filter(|step| step.captures().any(|name| captured.contains(name))).collect();
-        let repeated = |of: &str| made_by.iter().any(|step| step.repeats().contains(of));
-        let has = |wanted: &dyn Fn(&Source) -> bool| {
-            money.money_slots().iter().any(|slot| !slot.optional && wanted(&slot.source))
-        };
-        let wrong = |what: &str| {
-            Err(format!(
-                "steps.{} pays and does not write {what}, expected the host to fill it in, or a step before it to read it back \
-                 from what this one names",
-                money.name
-            ))
-        };
-        let key = |source: &Source| matches!(source, Source::Key(_));
-        let is_keyed = money.slots().iter().any(|slot| !slot.optional && key(&slot.source));
-        if !is_keyed && !made_by.iter().any(|step| step.slots().iter().any(|slot| key(&slot.source))) {
-            return Err(format!(
-                "steps.{} pays and does not write the key, expected {{key:…}} in it, or in a step before it whose capture it names",
-                money.name
-            ));
-        }
-        for (at, step) in before.iter().chain([&money]).enumerate() {
-            let earlier = |name: &&str| {
-                before[..at.min(before.len())].iter().any(|step| step.captures().any(|found| found == *name))
-            };
-            if let Some(name) = step.carries().into_iter().find(|name| !earlier(name)) {
-                return Err(format!(
-                    "steps.{} carries {{captured.{name}}}, expected a step before it to bring it",
-                    step.name
-                ));
-            }
-        }
-        for step in before {
+    fn check_way(&self, paying: &Paying<'_>) -> Result<(), String> {
+        paying.check_key()?;
+        paying.check_captures()?;
+        self.check_one_source(paying)?;
+        paying.check_one_resource()?;
+        self.check_written(paying)?;
+        paying.check_one_unit()
+    }
+
+    /// What is captured on this way is captured by no other step.
+    fn check_one_source(&self, paying: &Paying<'_>) -> Result<(), String> {
+        for step in paying.before {
             let shared = self
                 .steps
                 .values()
@@ -249,49 +225,34 @@ impl Form {
                 .find_map(|other| other.captures().find(|name| step.captures().any(|own| own == *name)));
             if let Some(name) = shared {
                 return Err(format!(
-                    "steps.{} captures {name}, which another step captures too, expected one source of it",
+                    "steps.{} captures {name}, which another step also captures; expected one source",
                     step.name
                 ));
             }
         }
-        if let Some(step) = before.iter().find(|step| step.again && !is_keyed) {
-            return Err(format!(
-                "steps.{} is made again and steps.{} does not write the key, expected one payment to have one resource",
-                step.name, money.name
-            ));
+        Ok(())
+    }
+
+    /// Amount, currency and payee are written, or were read back before.
+    fn check_written(&self, paying: &Paying<'_>) -> Result<(), String> {
+        if !paying.writes(|source| matches!(source, SlotSource::Amount { .. })) && !paying.repeated("amount")
+        {
+            return Err(paying.unwritten("the amount, {amount:…}"));
         }
-        if !has(&|source| matches!(source, Source::Amount { .. })) && !repeated("amount") {
-            return wrong("the amount, {amount:…}");
-        }
-        let of_currency = has(&|source| matches!(source, Source::Currency)) || repeated("currency");
+        let of_currency =
+            paying.writes(|source| matches!(source, SlotSource::Currency)) || paying.repeated("currency");
         if !of_currency && self.currencies.len() != 1 {
-            return wrong("the currency, {currency}, and has more than one");
+            return Err(paying.unwritten("the currency, {currency}, and has more than one"));
         }
-        let always = |part: &&String| {
-            self.parts.get(*part).is_some_and(|field| !field.optional)
-                && !self.destination.one_of.contains(part)
-        };
-        for part in self.parts.keys().filter(always) {
-            if !money.writes_part(part) && !repeated(&format!("destination.{part}")) {
-                return wrong(&format!("{{destination.{part}}}; a part without use is listed as unused"));
+        let always =
+            |(part, field): &(&String, &Field)| !field.optional && !self.destination.one_of.contains(part);
+        for (part, _) in self.parts.iter().filter(always) {
+            if !paying.money.writes_part(part) && !paying.repeated(&format!("destination.{part}")) {
+                let what = format!("{{destination.{part}}}; a part without use is listed as unused");
+                return Err(paying.unwritten(&what));
             }
         }
-        let forms: BTreeSet<String> = money
-            .slots()
-            .iter()
-            .filter_map(|slot| match &slot.source {
-                Source::Amount { form, .. } => Some(format!("{form:?}").to_lowercase()),
-                _ => None,
-            })
-            .collect();
-        match forms.len() > 1 {
-            true => Err(format!(
-                "steps.{} writes the amount in two units ({}), expected one",
-                money.name,
-                forms.into_iter().collect::<Vec<_>>().join(", ")
-            )),
-            false => Ok(()),
-        }
+        Ok(())
     }
 
     /// The requests that a payment is paid by, in order.
@@ -309,9 +270,10 @@ impl Form {
             way.when.given.as_deref().is_none_or(given)
                 && (way.when.currencies.is_empty() || way.when.currencies.iter().any(|code| code == currency))
         };
-        let way = self.ways.iter().find(fits).ok_or_else(|| {
-            Violation::new("destination", "goes none of the ways to pay that the rail's file has")
-        })?;
+        let way =
+            self.ways.iter().find(fits).ok_or_else(|| {
+                Violation::new("destination", "matches none of disburse.ways in the rail file")
+            })?;
         let steps: Vec<&Step> = way.steps.iter().filter_map(|name| self.steps.get(name)).collect();
         // What a payment says of its payee is written, or the payment is not sent.
         let written = |part: &String| {
@@ -326,7 +288,7 @@ impl Form {
         match unwritten {
             Some(part) => Err(Violation::new(
                 &format!("destination.{part}"),
-                "is not written on the way that this payment goes",
+                "is not sent by the way (disburse.ways) that this payment takes",
             )),
             None => Ok(steps),
         }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{PLAIN, fill, load, payment, with};
-use form::Refusal;
+use form::FillError;
 use serde_json::{Value, json};
 
 #[test]
@@ -32,7 +32,7 @@ fn an_amount_is_written_in_the_rails_unit_or_not_at_all() {
     let whole = load(&with("{amount:decimal}", "{amount:whole}")).expect("sound");
     assert!(whole.check(&of("7.00")).is_empty());
     assert!(
-        matches!(fill(&whole, "pay", &of("7.01"), &[]), Err(Refusal::Payment(violation)) if violation.field == "amount")
+        matches!(fill(&whole, "pay", &of("7.01"), &[]), Err(FillError::Payment(violation)) if violation.field == "amount")
     );
     let number = load(&with("{amount:decimal}", "{amount:number}")).expect("sound");
     assert_eq!(number.check(&of("12345678901234.56"))[0].field, "amount", "a float would not hold it");
@@ -64,10 +64,10 @@ fn values_that_are_not_declared_or_do_not_fit_keep_the_request_from_leaving() {
         &[("note", "a"), ("note", "a")],
         &[("note", "a"), ("to", "1")],
     ] {
-        assert!(matches!(fill(&form, "pay", &paid, values), Err(Refusal::Adapter(_))), "{values:?}");
+        assert!(matches!(fill(&form, "pay", &paid, values), Err(FillError::Adapter(_))), "{values:?}");
     }
     let long = "x".repeat(100_000);
-    let Err(Refusal::Adapter(why)) = fill(&form, "pay", &paid, &[("note", "a"), (&long, "1")]) else {
+    let Err(FillError::Adapter(why)) = fill(&form, "pay", &paid, &[("note", "a"), (&long, "1")]) else {
         panic!("refused")
     };
     assert!(why.len() < 200, "a name that somebody chose is not shown in full");

@@ -62,14 +62,16 @@ fn an_adapter_fills_in_bodies_only_and_neither_payees_nor_headers() {
     let text = variable(r#"{ chars = "alnum", max = 9 }"#);
     let header =
         with(r#"x-reference-id = "{key:uuid}""#, r#"x-reference-id = "{key:uuid}", x-y = "{adapter.x}""#);
-    assert!(refused(&format!("{header}\n{text}")).contains("expected that in bodies only"));
+    assert!(refused(&format!("{header}\n{text}")).contains("comes from the adapter; allowed in bodies only"));
     let query = with("POST {base}/payments", "POST {base}/payments?x={adapter.x}");
-    assert!(refused(&format!("{query}\n{text}")).contains("expected that in bodies only"));
+    assert!(refused(&format!("{query}\n{text}")).contains("comes from the adapter; allowed in bodies only"));
     let body =
         r#"json = '{ "amount": "{amount:decimal}", "to": "{destination.msisdn}", "x": "{adapter.x}" }'"#;
     load(&paying(body, &text)).expect("a free text in a body");
     let payee = variable(r#"{ kind = "msisdn", country = "260" }"#);
-    assert!(refused(&paying(body, &payee)).contains("who is paid is not the adapter's"));
+    assert!(
+        refused(&paying(body, &payee)).contains("must be plain text: the adapter does not choose the payee")
+    );
     assert!(refused(&paying(body, "")).contains("{adapter.x} is not in [variables]"));
 }
 
@@ -82,7 +84,10 @@ fn a_value_that_may_be_absent_takes_no_other_with_it() {
         assert!(refused(&paying(body, "")).contains("is optional beside another value"), "{body}");
     }
     let list = r#"json = '{ "amount": "{amount:decimal}", "to": ["{narrative?}", "{destination.msisdn}"] }'"#;
-    assert!(refused(&paying(list, "")).contains("the others would move up"));
+    assert!(
+        refused(&paying(list, ""))
+            .contains("a list has an optional entry; without it the other entries would change position")
+    );
     let xml = r#"xml = '<P a="{amount:decimal}" t="{destination.msisdn}"><N>{narrative?}</N></P>'"#;
     assert!(refused(&paying(xml, "")).contains("values in its attributes with it"));
 }
@@ -112,7 +117,7 @@ fn a_question_names_the_payment_and_nothing_else() {
         "GET {base}/payments/last\"\nheaders = { x-request-id = \"{key:uuid}\" }\n#\"",
     ] {
         let why = refused(&with("GET {base}/payments/{key:uuid}", request));
-        assert!(why.contains("may be about another payment"), "{request}: {why}");
+        assert!(why.contains("may read a reply about another payment; expected"), "{request}: {why}");
     }
     let bound = with("GET {base}/payments/{key:uuid}", "GET {base}/payments?to={destination.msisdn}")
         .replace("[codes]", "[steps.ask.reply.200]\nbound = [{ at = \"/key\", form = \"uuid\" }]\n[codes]")
@@ -170,10 +175,10 @@ fn names_that_others_take_for_one_are_refused() {
 fn what_says_how_a_request_is_read_is_a_constant_of_the_host_or_the_file() {
     for header in ["content-encoding", "expect", "x-http-method-override", "host", "transfer-encoding"] {
         let file = with("{ x-reference-id", &format!("{{ {header} = \"x\", x-reference-id"));
-        assert!(refused(&file).contains("the host's own"), "{header}");
+        assert!(refused(&file).contains("which only the host sets"), "{header}");
     }
     let file = with("{ x-reference-id", "{ content-type = \"text/{key:hex}\", x-reference-id");
-    assert!(refused(&file).contains("says how the body is read"));
+    assert!(refused(&file).contains("determines how the body is read; expected a constant"));
 }
 
 #[test]
@@ -286,7 +291,7 @@ fn hours_float_and_callbacks_are_checked_with_the_file() {
         (
             balance.replace("/balance\"\n", "/{key:uuid}\"\n")
                 + "[float.ZMW]\nstep = \"balance\"\nvalue = \"/b\"\n",
-            "is a payment's, expected none here",
+            "belongs to a payment; not allowed here",
         ),
         (
             "[steps.balance]\nclass = \"balance\"\nrequest = \"GET {base}/b\"\n[float.ZMW]\nstep = \"balance\"\nvalue = \"/b\"\nminor = true\n"

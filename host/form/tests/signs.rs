@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{PLAIN, load, payment, refused, with};
-use form::{Form, Input, Request, Secrets};
+use form::{FilledRequest, Form, Input, Secrets};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -42,7 +42,7 @@ impl Secrets for Parrot {
     }
 }
 
-fn pay(form: &Form, challenge: Option<&str>) -> Request {
+fn pay(form: &Form, challenge: Option<&str>) -> FilledRequest {
     let payment = payment(json!({ "amount": "10.50", "currency": "ZMW", "destination": "260961234567" }));
     let now = "2026-01-15T09:30:00Z".parse().expect("a time");
     let captured = BTreeMap::new();
@@ -59,7 +59,7 @@ fn rail(headers: &str, computed: &str) -> String {
     ) + &format!("\n[computed]\n{computed}\n")
 }
 
-fn header<'r>(request: &'r Request, name: &str) -> Option<&'r str> {
+fn header<'r>(request: &'r FilledRequest, name: &str) -> Option<&'r str> {
     request.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 

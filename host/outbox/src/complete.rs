@@ -1,14 +1,15 @@
 use uuid::Uuid;
 
 use super::Error;
-use super::lease::{Executor, Held};
+use super::lease::{Executor, LeaseRef};
 use super::text::{MESSAGE_CHARS_MAX, SHORT_TEXT_CHARS_MAX, clean};
-use verdict::outcome::{MoneyMoved, Outcome, Proof, State};
+use verdict::error_code::ErrorCode;
+use verdict::outcome::{CompletionState, MoneyMoved, Outcome, Provenance};
 
 /// A lease and how it ended.
 #[derive(Clone, Debug)]
 pub struct Completion {
-    pub held: Held,
+    pub held: LeaseRef,
     pub outcome: Outcome,
 }
 
@@ -24,7 +25,7 @@ pub struct Completed {
 }
 
 #[derive(sqlx::FromRow)]
-struct Answer {
+struct CompletionRow {
     outbox_id: Uuid,
     attempt_no: Option<i32>,
     state: Option<String>,
@@ -39,7 +40,7 @@ impl Executor {
     /// Ends one lease.
     pub async fn complete(&self, completion: &Completion) -> Result<Completed, Error> {
         let mut answers = self.complete_batch(std::slice::from_ref(completion)).await?;
-        answers.pop().unwrap_or_else(|| Err(Error::Schema("complete gave no answer".to_owned())))
+        answers.pop().unwrap_or_else(|| Err(Error::Schema("the completion returned no row".to_owned())))
     }
 
     /// Ends many leases, answering in input order. A lost lease is its row's answer. A batch that the database refuses
@@ -53,7 +54,9 @@ impl Executor {
         let mut waiting = if completions.is_empty() { Vec::new() } else { vec![completions] };
         while let Some(part) = waiting.pop() {
             match self.send(part).await {
-                Ok(rows) if rows.len() == part.len() => answers.extend(rows.into_iter().map(Answer::judge)),
+                Ok(rows) if rows.len() == part.len() => {
+                    answers.extend(rows.into_iter().map(CompletionRow::judge))
+                }
                 Ok(rows) => {
                     return Err(Error::Schema(format!(
                         "{} rows were answered with {}",
@@ -73,7 +76,7 @@ impl Executor {
         Ok(answers)
     }
 
-    async fn send(&self, completions: &[Completion]) -> Result<Vec<Answer>, Error> {
+    async fn send(&self, completions: &[Completion]) -> Result<Vec<CompletionRow>, Error> {
         let rows = sqlx::query_as(
             "select outbox_id, attempt_no, state, repeated, refusal, refusal_detail
                from symphony.complete_outbox_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
@@ -86,7 +89,7 @@ impl Executor {
         .bind(completions.iter().map(|completion| completion.outcome.state.as_str()).collect::<Vec<_>>())
         .bind(column(completions, |outcome| clean(&outcome.rail_reference, SHORT_TEXT_CHARS_MAX)))
         .bind(column(completions, |outcome| clean(&outcome.rail_code, SHORT_TEXT_CHARS_MAX)))
-        .bind(column(completions, |outcome| clean(&outcome.error_code, SHORT_TEXT_CHARS_MAX)))
+        .bind(column(completions, |outcome| outcome.error_code.map(ErrorCode::as_str)))
         .bind(column(completions, |outcome| clean(&outcome.error_message, MESSAGE_CHARS_MAX)))
         .bind(column(completions, |outcome| outcome.latency_ms))
         .bind(column(completions, |outcome| outcome.retry_delay_seconds))
@@ -118,8 +121,8 @@ impl Executor {
     async fn record(&self, completion: &Completion, of_key: bool) -> Result<bool, Error> {
         let outcome = &completion.outcome;
         let money_moved = outcome.money_moved.unwrap_or(match outcome.state {
-            State::Dispatched => MoneyMoved::Yes,
-            State::Failed | State::Retryable => MoneyMoved::Unknown,
+            CompletionState::Dispatched => MoneyMoved::Yes,
+            CompletionState::Failed | CompletionState::Retryable => MoneyMoved::Unknown,
         });
         let first = sqlx::query_scalar(
             "select symphony.record_late_answer($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
@@ -130,7 +133,7 @@ impl Executor {
         .bind(outcome.state.as_str())
         .bind(clean(&outcome.rail_reference, SHORT_TEXT_CHARS_MAX))
         .bind(clean(&outcome.rail_code, SHORT_TEXT_CHARS_MAX))
-        .bind(clean(&outcome.error_code, SHORT_TEXT_CHARS_MAX))
+        .bind(outcome.error_code.map(ErrorCode::as_str))
         .bind(clean(&outcome.error_message, MESSAGE_CHARS_MAX))
         .bind(outcome.latency_ms)
         .bind(money_moved.as_str())
@@ -142,7 +145,7 @@ impl Executor {
     }
 }
 
-impl Answer {
+impl CompletionRow {
     fn judge(self) -> Result<Completed, Error> {
         match (self.refusal, self.attempt_no, self.state) {
             (Some(code), ..) => Err(Error::of(&code, self.refusal_detail.unwrap_or_default())),
@@ -165,7 +168,7 @@ fn column<'c, T>(
 
 fn digests<'c>(
     completions: &'c [Completion],
-    part: impl Fn(&'c Proof) -> &'c Option<[u8; 32]>,
+    part: impl Fn(&'c Provenance) -> &'c Option<[u8; 32]>,
 ) -> Option<Vec<Option<&'c [u8]>>> {
     column(completions, |outcome| part(&outcome.proof).as_ref().map(<[u8; 32]>::as_slice))
 }

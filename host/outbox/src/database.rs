@@ -7,7 +7,8 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, PgConnection};
 
 use super::Error;
-use super::pool::{Patience, Place, Pool};
+use super::pool::{Endpoint, Patience, Pool};
+use super::schema::SchemaName;
 
 /// What a host asks is answered in milliseconds. Where it is not, the server is asked to cancel it, and is gone if it does not.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
@@ -61,14 +62,14 @@ impl Role {
 
 /// A way into the database that a host or a command may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Access {
     /// By the role's own login, or by the owner's where it has none.
     As(Role),
     /// Past the pooler, for the doorbell.
     Doorbell,
 }
 
-impl Way {
+impl Access {
     /// The role whose rights are needed on it.
     pub(super) fn role(self) -> Role {
         match self {
@@ -85,6 +86,7 @@ impl Way {
 /// Where the outbox lives, and how each role gets in.
 #[derive(Clone)]
 pub struct Database {
+    schema: SchemaName,
     /// The owner's way in; a host that only serves has none where every role has a login.
     base: Option<PgConnectOptions>,
     logins: Vec<(Role, PgConnectOptions)>,
@@ -112,6 +114,7 @@ impl Database {
     /// Without the owner's login: migrations and retention are refused, and each role needs a login of its own.
     pub fn without_owner() -> Self {
         Self {
+            schema: SchemaName::default(),
             base: None,
             logins: Vec::new(),
             behind_pooler: false,
@@ -124,6 +127,16 @@ impl Database {
         let options = PgConnectOptions::from_str(url)
             .map_err(|error| Error::InvalidArgument(format!("database URL: {error}")))?;
         Ok(Self::new(options))
+    }
+
+    /// The outbox stands in this schema of the database.
+    #[must_use]
+    pub fn in_schema(self, schema: SchemaName) -> Self {
+        Self { schema, ..self }
+    }
+
+    pub fn schema(&self) -> &SchemaName {
+        &self.schema
     }
 
     /// Gives a role a login of its own, as production should.
@@ -186,7 +199,7 @@ impl Database {
                 application_name,
             })
         });
-        let place = Place { name: self.place(role), options };
+        let place = Endpoint { name: self.place(role), options, schema: self.schema.clone() };
         Pool {
             connections,
             behind_pooler,
@@ -215,15 +228,16 @@ impl Database {
 
     /// A single connection, outside of every pool. The error says where it was to lead.
     pub(super) async fn connect(&self, role: Role) -> Result<PgConnection, Error> {
-        self.enter(Way::As(role)).await
+        self.enter(Access::As(role)).await
     }
 
-    pub(super) async fn enter(&self, way: Way) -> Result<PgConnection, Error> {
+    pub(super) async fn enter(&self, way: Access) -> Result<PgConnection, Error> {
         let options = match way {
-            Way::As(role) => self.options(role)?,
-            Way::Doorbell => self.direct()?,
+            Access::As(role) => self.options(role)?,
+            Access::Doorbell => self.direct()?,
         };
-        let place = Place { name: self.name_of(way), options: options.application_name("railhost") };
+        let options = options.application_name("railhost");
+        let place = Endpoint { name: self.name_of(way), options, schema: self.schema.clone() };
         Ok(place.connect().await?)
     }
 
@@ -233,7 +247,7 @@ impl Database {
             (Some(listener), _) if self.behind_pooler => Ok(listener.clone()),
             (None, Some(base)) if self.behind_pooler => Self::new(base.clone()).options(Role::Executor),
             (None, None) if self.behind_pooler => Err(Error::InvalidArgument(
-                "the doorbell cannot ring through a pooler: database.listener or database.url is wanted, leading to PostgreSQL itself"
+                "LISTEN/NOTIFY does not work through a pooler: set database.listener or database.url to PostgreSQL itself"
                     .to_owned(),
             )),
             _ => self.options(Role::Executor),
@@ -255,7 +269,7 @@ impl Database {
             }
             (None, Some(_), None) => {
                 return Err(Error::InvalidArgument(format!(
-                    "{} is not configured, and neither is database.url, which would do for it",
+                    "neither {} nor database.url is configured; one of them is needed",
                     role.key()
                 )));
             }
@@ -267,13 +281,13 @@ impl Database {
 
     /// Which key of the configuration leads where, without the password.
     pub fn place(&self, role: Role) -> String {
-        self.name_of(Way::As(role))
+        self.name_of(Access::As(role))
     }
 
-    pub(super) fn name_of(&self, way: Way) -> String {
+    pub(super) fn name_of(&self, way: Access) -> String {
         let (key, own) = match way {
-            Way::As(role) => (role.key(), self.login(role)),
-            Way::Doorbell => ("database.listener", self.listener.as_ref()),
+            Access::As(role) => (role.key(), self.login(role)),
+            Access::Doorbell => ("database.listener", self.listener.as_ref()),
         };
         let key = if own.is_some() { key } else { "database.url" };
         match own.or(self.base.as_ref()) {
@@ -283,28 +297,28 @@ impl Database {
     }
 
     /// All ways that are ever taken: the owner's if there is one, each role's, and that of the doorbell where it is another one.
-    pub(super) fn ways_in(&self) -> Vec<Way> {
+    pub(super) fn ways_in(&self) -> Vec<Access> {
         self.ways_of(&Role::RUNTIME)
     }
 
     /// Those that a host takes, which enqueues nothing and decides for nobody.
-    pub(super) fn ways_of_a_host(&self) -> Vec<Way> {
+    pub(super) fn ways_of_a_host(&self) -> Vec<Access> {
         self.ways_of(&[Role::Executor, Role::Readonly])
     }
 
-    fn ways_of(&self, roles: &[Role]) -> Vec<Way> {
+    fn ways_of(&self, roles: &[Role]) -> Vec<Access> {
         let owner = self.base.is_some().then_some(Role::Owner);
-        let bell = self.behind_pooler.then_some(Way::Doorbell);
-        owner.into_iter().chain(roles.iter().copied()).map(Way::As).chain(bell).collect()
+        let bell = self.behind_pooler.then_some(Access::Doorbell);
+        owner.into_iter().chain(roles.iter().copied()).map(Access::As).chain(bell).collect()
     }
 
     /// Whether the owner's login takes on the role on this way.
-    pub(super) fn takes_on(&self, way: Way) -> bool {
+    pub(super) fn takes_on(&self, way: Access) -> bool {
         let own = match way {
-            Way::As(role) => self.login(role),
-            Way::Doorbell => self.listener.as_ref(),
+            Access::As(role) => self.login(role),
+            Access::Doorbell => self.listener.as_ref(),
         };
-        self.base.is_some() && own.is_none() && way != Way::As(Role::Owner)
+        self.base.is_some() && own.is_none() && way != Access::As(Role::Owner)
     }
 }
 

@@ -90,7 +90,7 @@ pub struct Ingest {
 }
 
 #[derive(sqlx::FromRow)]
-struct Answer {
+struct EnqueueRow {
     outbox_id: Option<Uuid>,
     sequence_id: Option<i64>,
     created_at: Option<DateTime<Utc>>,
@@ -122,7 +122,9 @@ impl Ingest {
         let mut waiting = vec![payments];
         while let Some(part) = waiting.pop() {
             match self.send(part).await {
-                Ok(rows) if rows.len() == part.len() => answers.extend(rows.into_iter().map(Answer::judge)),
+                Ok(rows) if rows.len() == part.len() => {
+                    answers.extend(rows.into_iter().map(EnqueueRow::judge))
+                }
                 Ok(rows) => {
                     return Err(Error::Schema(format!(
                         "{} rows were answered with {}",
@@ -142,7 +144,7 @@ impl Ingest {
         Ok(answers)
     }
 
-    async fn send(&self, payments: &[NewPayment]) -> Result<Vec<Answer>, Error> {
+    async fn send(&self, payments: &[NewPayment]) -> Result<Vec<EnqueueRow>, Error> {
         let column = |pick: fn(&NewPayment) -> &str| payments.iter().map(pick).collect::<Vec<_>>();
         let rows = sqlx::query_as(
             "select outbox_id, sequence_id, created_at, state, replayed, refusal, refusal_detail
@@ -160,7 +162,7 @@ impl Ingest {
     }
 }
 
-impl Answer {
+impl EnqueueRow {
     fn judge(self) -> Result<Accepted, Error> {
         match (self.refusal, self.outbox_id, self.sequence_id, self.created_at, self.state) {
             (Some(code), ..) => Err(Error::of(&code, self.refusal_detail.unwrap_or_default())),

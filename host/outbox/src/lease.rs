@@ -5,6 +5,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use sqlx::types::Json;
 use uuid::Uuid;
+use verdict::error_code::ErrorCode;
 
 use super::pool::Pool;
 use super::text::{MESSAGE_CHARS_MAX, SHORT_TEXT_CHARS_MAX, clean, clean_text};
@@ -24,7 +25,7 @@ pub struct Lease {
     #[sqlx(json)]
     pub payload: Private<Box<RawValue>>,
     pub attempt_count: i32,
-    /// The highest of a claim, less a margin, is the next claim's `after`.
+    /// Due from then on. The highest of payments that were never tried is the `after` of claims to come.
     pub next_attempt_at: DateTime<Utc>,
     pub created_at: DateTime<Utc>,
     pub claimed_at: DateTime<Utc>,
@@ -46,32 +47,32 @@ pub struct Lease {
 
 /// Names a lease in the calls of its holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct LeaseRef {
     pub outbox_id: Uuid,
     pub lease_token: Uuid,
 }
 
-/// A rail that has room, and how much.
+/// What a claim may take of one rail.
 #[derive(Clone, Debug)]
-pub struct Room {
+pub struct ClaimLimit {
     pub rail_type: String,
     pub limit: i32,
     pub lease_seconds: f64,
-    /// Rows due before this were seen finished and are not looked at. `None` is a full sweep, due every second.
+    /// Rows due before this were seen finished and are not looked at. `None` is a full sweep.
     pub after: Option<DateTime<Utc>>,
-    pub only: Option<Only>,
+    pub only: Option<Narrowing>,
 }
 
 /// What a claim is narrowed to: rows that stand behind however long a queue are found all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Only {
+pub enum Narrowing {
     /// What may have left already, for a question.
     Asked,
     /// That, and what was tried before.
     Tried,
 }
 
-impl Only {
+impl Narrowing {
     fn as_sql(self) -> &'static str {
         match self {
             Self::Asked => "ASKED",
@@ -102,9 +103,9 @@ pub struct Stopped {
 /// A lease that goes back because the rail as a whole cannot pay now; it uses up no attempt.
 #[derive(Clone, Debug)]
 pub struct Hold {
-    pub held: Held,
+    pub held: LeaseRef,
     pub delay_seconds: f64,
-    pub error_code: &'static str,
+    pub error_code: ErrorCode,
     pub rail_code: Option<String>,
     pub message: Option<String>,
     pub adapter_digest: Option<[u8; 32]>,
@@ -173,7 +174,7 @@ impl Executor {
     pub async fn claim(
         &self,
         rows_max: i32,
-        rooms: &[Room],
+        rooms: &[ClaimLimit],
         takeovers_max: i32,
     ) -> Result<Vec<Lease>, Error> {
         let Some(default_lease_seconds) = rooms.first().map(|room| room.lease_seconds) else {
@@ -189,7 +190,7 @@ impl Executor {
                 .bind(rooms.iter().map(|room| room.lease_seconds).collect::<Vec<_>>())
                 .bind(rooms.iter().map(|room| room.after).collect::<Vec<_>>())
                 .bind(takeovers_max)
-                .bind(rooms.iter().map(|room| room.only.map(Only::as_sql)).collect::<Vec<_>>())
+                .bind(rooms.iter().map(|room| room.only.map(Narrowing::as_sql)).collect::<Vec<_>>())
                 .fetch_all(&self.pool)
                 .await?;
         Ok(leases)
@@ -210,7 +211,7 @@ impl Executor {
     /// Prolongs leases; the answer has those that are still ours, with their new expiry.
     pub async fn extend(
         &self,
-        held: &[Held],
+        held: &[LeaseRef],
         lease_seconds: f64,
     ) -> Result<Vec<(Uuid, DateTime<Utc>)>, Error> {
         let (ids, tokens) = columns(held);
@@ -227,7 +228,7 @@ impl Executor {
     }
 
     /// Hands back rows that this lease never gave to a rail; the answer has those that went back.
-    pub async fn release(&self, held: &[Held]) -> Result<Vec<Uuid>, Error> {
+    pub async fn release(&self, held: &[LeaseRef]) -> Result<Vec<Uuid>, Error> {
         let (ids, tokens) = columns(held);
         let released = sqlx::query_scalar("select outbox_id from symphony.release_outbox_leases($1, $2, $3)")
             .bind(&self.worker_id)
@@ -239,7 +240,7 @@ impl Executor {
     }
 
     /// Commits the hand-over marks; what is missing from the answer must not be sent.
-    pub async fn mark_handed_over(&self, held: &[Held]) -> Result<Vec<Uuid>, Error> {
+    pub async fn mark_handed_over(&self, held: &[LeaseRef]) -> Result<Vec<Uuid>, Error> {
         let (ids, tokens) = columns(held);
         let marked = sqlx::query_scalar("select outbox_id from symphony.mark_handed_over($1, $2, $3)")
             .bind(&self.worker_id)
@@ -252,8 +253,12 @@ impl Executor {
 
     /// Commits what was captured from replies about payments; what is missing from the answer is no longer ours. `late`: what a
     /// request that paid or asked brought is kept also then.
-    pub async fn keep_captured(&self, captured: &[(Held, Value)], late: bool) -> Result<Vec<Uuid>, Error> {
-        let (held, values): (Vec<Held>, Vec<&Value>) =
+    pub async fn keep_captured(
+        &self,
+        captured: &[(LeaseRef, Value)],
+        late: bool,
+    ) -> Result<Vec<Uuid>, Error> {
+        let (held, values): (Vec<LeaseRef>, Vec<&Value>) =
             captured.iter().map(|(held, values)| (*held, values)).unzip();
         let (ids, tokens) = columns(&held);
         Ok(sqlx::query_scalar("select outbox_id from symphony.keep_captured($1, $2, $3, $4, $5)")
@@ -327,7 +332,7 @@ impl Executor {
         .bind(ids)
         .bind(tokens)
         .bind(holds.iter().map(|hold| hold.delay_seconds).collect::<Vec<_>>())
-        .bind(holds.iter().map(|hold| hold.error_code).collect::<Vec<_>>())
+        .bind(holds.iter().map(|hold| hold.error_code.as_str()).collect::<Vec<_>>())
         .bind(text(|hold| &hold.rail_code, SHORT_TEXT_CHARS_MAX))
         .bind(text(|hold| &hold.message, MESSAGE_CHARS_MAX))
         .bind(holds.iter().map(|hold| hold.adapter_digest.map(Vec::from)).collect::<Vec<_>>())
@@ -450,12 +455,12 @@ impl Executor {
     }
 }
 
-fn columns(held: &[Held]) -> (Vec<Uuid>, Vec<Uuid>) {
+fn columns(held: &[LeaseRef]) -> (Vec<Uuid>, Vec<Uuid>) {
     held.iter().map(|lease| (lease.outbox_id, lease.lease_token)).unzip()
 }
 
 impl Lease {
-    pub fn held(&self) -> Held {
-        Held { outbox_id: self.outbox_id, lease_token: self.lease_token }
+    pub fn lease_ref(&self) -> LeaseRef {
+        LeaseRef { outbox_id: self.outbox_id, lease_token: self.lease_token }
     }
 }

@@ -11,8 +11,10 @@
 
 mod database;
 mod error;
+mod functions;
 mod notices;
 mod pool;
+mod schema;
 mod text;
 
 pub mod complete;
@@ -27,7 +29,9 @@ pub mod wake;
 
 pub use database::{Database, Role};
 pub use error::Error;
+pub use functions::Changed;
 pub use notices::{Notices, unconfirmed_commits};
+pub use schema::SchemaName;
 
 /// At most this many rows travel in one call; the functions refuse more.
 pub const BATCH_ROWS_MAX: usize = 10_000;

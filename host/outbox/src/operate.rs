@@ -103,7 +103,7 @@ impl Operator {
 
     /// Tells the database what the rail's configuration says; writes nothing where nothing changed.
     pub async fn configure_rail(&self, rail: &RailFacts, reason: &Reason) -> Result<(), Error> {
-        rail.configure(&self.pool, reason).await
+        rail.configure(&self.pool, self.pool.schema(), reason).await
     }
 
     /// Moves parked rows in line with the switches, a bounded number; 0 when all is in line.

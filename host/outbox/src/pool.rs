@@ -12,6 +12,7 @@ use sqlx::{Connection, Describe, Either, Error, Execute, Executor, PgConnection,
 use tokio::time::timeout;
 
 use super::notices::{self, Warnings};
+use super::schema::{InSchema, SchemaName};
 
 /// Connections with the rights of one role.
 #[derive(Clone, Debug)]
@@ -22,7 +23,7 @@ pub(super) struct Pool {
     pub behind_pooler: bool,
     /// For how long a statement is waited for, where that has an end.
     pub patience: Option<Arc<Patience>>,
-    pub place: Arc<Place>,
+    pub place: Arc<Endpoint>,
     /// Rows come one by one, as an export needs them.
     pub streams: bool,
     /// The configuration names no way in.
@@ -31,12 +32,13 @@ pub(super) struct Pool {
 
 /// Where connections lead.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Endpoint {
     pub name: String,
     pub options: PgConnectOptions,
+    pub schema: SchemaName,
 }
 
-impl Place {
+impl Endpoint {
     /// A single connection. What goes wrong says where.
     pub(super) async fn connect(&self) -> Result<PgConnection, Error> {
         match timeout(CONNECTED_WITHIN, PgConnection::connect_with(&self.options)).await {
@@ -107,8 +109,13 @@ impl Patience {
 type Answer = Either<PgQueryResult, PgRow>;
 
 impl Pool {
+    pub(super) fn schema(&self) -> &SchemaName {
+        &self.place.schema
+    }
+
     /// All that a statement brings.
     async fn answers<'q, E: Execute<'q, Postgres> + 'q>(&self, query: E) -> Result<Vec<Answer>, Error> {
+        let query = InSchema(query, self.schema().clone());
         if let Some(why) = &self.refused {
             return Err(Error::Configuration(why.clone().into()));
         }
@@ -190,7 +197,7 @@ impl<'p> Executor<'p> for &'p Pool {
         E: 'q + Execute<'q, Postgres>,
     {
         if self.streams && self.refused.is_none() {
-            return self.connections.fetch_many(query);
+            return self.connections.fetch_many(InSchema(query, self.schema().clone()));
         }
         let answers = self.answers(query).map_ok(|answers| stream::iter(answers.into_iter().map(Ok)));
         Box::pin(answers.try_flatten_stream())

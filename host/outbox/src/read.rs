@@ -15,7 +15,7 @@ pub use departed::Departed;
 
 /// The queue of one rail, or of all together where `rail_type` is `None`.
 #[derive(Clone, Debug, Serialize, sqlx::FromRow)]
-pub struct Status {
+pub struct QueueStatus {
     pub rail_type: Option<String>,
     pub rail_state: Option<String>,
     pub pending: i64,
@@ -177,7 +177,7 @@ impl Reader {
     }
 
     /// Per rail, the total last.
-    pub async fn status(&self) -> Result<Vec<Status>, Error> {
+    pub async fn status(&self) -> Result<Vec<QueueStatus>, Error> {
         Ok(sqlx::query_as("select * from symphony.outbox_status order by rail_type nulls last")
             .fetch_all(&self.pool)
             .await?)

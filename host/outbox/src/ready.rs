@@ -1,7 +1,7 @@
 use chrono::{DateTime, Utc};
-use sqlx::Connection;
+use sqlx::{AssertSqlSafe, Connection};
 
-use super::database::Way;
+use super::database::Access;
 use super::migrate::{self, Difference};
 use super::operate::RailFacts;
 use super::{Database, Error, Role};
@@ -17,7 +17,7 @@ struct Durability {
 
 /// A rail as it stands in the database.
 #[derive(Debug, sqlx::FromRow)]
-struct Known {
+struct RailRow {
     rail_type: String,
     deduplicates: bool,
     hand_over_marks: bool,
@@ -27,7 +27,7 @@ struct Known {
     key_forms: Option<String>,
 }
 
-impl Known {
+impl RailRow {
     fn facts(self) -> RailFacts {
         RailFacts {
             rail_type: self.rail_type,
@@ -52,7 +52,7 @@ struct Identity {
 
 /// What a look at the database found.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct Readiness {
     /// A host cannot work like this.
     pub faults: Vec<String>,
     /// It can, and somebody should know.
@@ -63,7 +63,7 @@ pub struct Found {
     pub revoked: Vec<Vec<u8>>,
 }
 
-impl Found {
+impl Readiness {
     /// Ways that share a login share their faults; each is told once.
     fn fault(&mut self, fault: String) {
         if !self.faults.contains(&fault) {
@@ -95,15 +95,15 @@ pub async fn verify_rail(database: &Database, rail: RailFacts) -> Result<(), Err
 }
 
 /// All faults at once, whoever would meet them. Changes nothing.
-pub async fn look(database: &Database, rails: &[RailFacts]) -> Found {
+pub async fn look(database: &Database, rails: &[RailFacts]) -> Readiness {
     look_along(database, database.ways_in(), rails).await
 }
 
-async fn look_along(database: &Database, ways: Vec<Way>, rails: &[RailFacts]) -> Found {
-    let mut found = Found::default();
+async fn look_along(database: &Database, ways: Vec<Access>, rails: &[RailFacts]) -> Readiness {
+    let mut found = Readiness::default();
     let ways = identities(database, ways, &mut found).await;
     compare(database, &ways, &mut found);
-    let open = |role: &Role| ways.iter().any(|(way, _)| *way == Way::As(*role));
+    let open = |role: &Role| ways.iter().any(|(way, _)| *way == Access::As(*role));
     if let Some(reader) = [Role::Readonly, Role::Owner].into_iter().find(open)
         && let Err(error) = schema(database, reader, rails, &mut found).await
     {
@@ -118,7 +118,11 @@ async fn look_along(database: &Database, ways: Vec<Way>, rails: &[RailFacts]) ->
 }
 
 /// Every way that can be taken, with where it leads; the others are faults.
-async fn identities(database: &Database, wanted: Vec<Way>, found: &mut Found) -> Vec<(Way, Identity)> {
+async fn identities(
+    database: &Database,
+    wanted: Vec<Access>,
+    found: &mut Readiness,
+) -> Vec<(Access, Identity)> {
     let (mut ways, mut missing_roles) = (Vec::new(), Vec::new());
     let mut owner_is_out = false;
     for way in wanted {
@@ -133,7 +137,7 @@ async fn identities(database: &Database, wanted: Vec<Way>, found: &mut Found) ->
                 missing_roles.extend(way.role().name());
             }
             Err(error) => {
-                owner_is_out |= way == Way::As(Role::Owner);
+                owner_is_out |= way == Access::As(Role::Owner);
                 found.unreachable |= matches!(error, Error::Unreachable(_));
                 found.fault(named(database, way, &error));
             }
@@ -146,7 +150,7 @@ async fn identities(database: &Database, wanted: Vec<Way>, found: &mut Found) ->
 }
 
 /// The message of a connection that failed names its place by itself.
-fn named(database: &Database, way: Way, error: &Error) -> String {
+fn named(database: &Database, way: Access, error: &Error) -> String {
     let text = match error {
         Error::Unreachable(text) | Error::LoginRefused(text) => text.clone(),
         other => other.to_string(),
@@ -158,7 +162,7 @@ fn named(database: &Database, way: Way, error: &Error) -> String {
     }
 }
 
-async fn identity(database: &Database, way: Way) -> Result<Identity, Error> {
+async fn identity(database: &Database, way: Access) -> Result<Identity, Error> {
     let mut connection = database.enter(way).await?;
     // In a transaction and without a name, as everything that may go through a pooler.
     let mut transaction = connection.begin().await?;
@@ -181,7 +185,7 @@ async fn identity(database: &Database, way: Way) -> Result<Identity, Error> {
 }
 
 /// All ways in have to lead to one database that can be written to, each with the rights of its role.
-fn compare(database: &Database, ways: &[(Way, Identity)], found: &mut Found) {
+fn compare(database: &Database, ways: &[(Access, Identity)], found: &mut Readiness) {
     let Some((first_way, first)) = ways.first() else { return };
     for (way, identity) in ways {
         let place = database.name_of(*way);
@@ -194,7 +198,7 @@ fn compare(database: &Database, ways: &[(Way, Identity)], found: &mut Found) {
         }
         if (identity.oid, identity.server_started) != (first.oid, first.server_started) {
             found.fault(format!(
-                "{place} leads to another database than {}: all of them must mean the same one",
+                "{place} points to a different database than {}; all must point to the same one",
                 database.name_of(*first_way)
             ));
         }
@@ -212,12 +216,12 @@ async fn schema(
     database: &Database,
     reader: Role,
     rails: &[RailFacts],
-    found: &mut Found,
+    found: &mut Readiness,
 ) -> Result<(), Error> {
     let mut connection = database.connect(reader).await?;
     let mut transaction = connection.begin().await?;
     let mut is_ours = true;
-    for difference in migrate::differences(&mut *transaction).await? {
+    for difference in migrate::differences(&mut transaction, database.schema()).await? {
         match difference {
             Difference::Wrong(what) => {
                 found.fault(what);
@@ -229,31 +233,36 @@ async fn schema(
     if !is_ours {
         return Ok(());
     }
-    let known: Vec<Known> = sqlx::query_as(
+    let known: Vec<RailRow> = sqlx::query_as(in_schema(
+        database,
         "select rail_type, deduplicates, hand_over_marks, sla_seconds, rate_per_second, burst, key_forms
            from symphony.rails",
-    )
+    ))
     .persistent(false)
     .fetch_all(&mut *transaction)
     .await?;
-    found.revoked = sqlx::query_scalar("select digest from symphony.revoked_adapters")
+    found.revoked = sqlx::query_scalar(in_schema(database, "select digest from symphony.revoked_adapters"))
         .persistent(false)
         .fetch_all(&mut *transaction)
         .await?;
-    let days_left: f64 = sqlx::query_scalar("select symphony.history_days_left()")
+    let days_left: f64 = sqlx::query_scalar(in_schema(database, "select symphony.history_days_left()"))
         .persistent(false)
         .fetch_one(&mut *transaction)
         .await?;
     transaction.commit().await?;
     connection.close().await?;
-    let known: Vec<_> = known.into_iter().map(Known::facts).collect();
+    let known: Vec<_> = known.into_iter().map(RailRow::facts).collect();
     unknown(rails, &known).into_iter().for_each(|fault| found.fault(fault));
     found.remarks.extend(months(days_left));
     Ok(())
 }
 
+fn in_schema(database: &Database, sql: &str) -> AssertSqlSafe<String> {
+    AssertSqlSafe(database.schema().place(sql).into_owned())
+}
+
 /// As those who lease, mark and complete are served: a role may have settings of its own.
-async fn durability(database: &Database, rails: &[RailFacts], found: &mut Found) -> Result<(), Error> {
+async fn durability(database: &Database, rails: &[RailFacts], found: &mut Readiness) -> Result<(), Error> {
     let mut connection = database.connect(Role::Executor).await?;
     let mut transaction = connection.begin().await?;
     let durability: Durability = sqlx::query_as(
@@ -408,9 +417,9 @@ mod tests {
         Identity { oid: 5, server_started: DateTime::UNIX_EPOCH, is_standby, is_read_only, may_act: true }
     }
 
-    fn compared(ways: &[(Way, Identity)]) -> Vec<String> {
+    fn compared(ways: &[(Access, Identity)]) -> Vec<String> {
         let database = Database::from_url("postgres://one@server/outbox").expect("a URL");
-        let mut found = Found::default();
+        let mut found = Readiness::default();
         compare(&database, ways, &mut found);
         found.faults
     }
@@ -418,14 +427,14 @@ mod tests {
     #[test]
     fn a_database_that_cannot_be_written_to_is_told_once_for_a_login_and_readers_may_only_read() {
         let ways = |identity: &Identity| {
-            [Role::Owner, Role::Readonly, Role::Executor].map(|role| (Way::As(role), identity.clone()))
+            [Role::Owner, Role::Readonly, Role::Executor].map(|role| (Access::As(role), identity.clone()))
         };
         assert_eq!(compared(&ways(&identity(false, false))), Vec::<String>::new());
         let standby = compared(&ways(&identity(true, true)));
         assert_eq!(standby.len(), 1, "{standby:?}");
         assert!(standby[0].ends_with("leads to a standby, which cannot be written to"), "{standby:?}");
         assert!(compared(&ways(&identity(false, true)))[0].contains("may only read"));
-        let reader = [(Way::As(Role::Readonly), identity(false, true))];
+        let reader = [(Access::As(Role::Readonly), identity(false, true))];
         assert_eq!(compared(&reader), Vec::<String>::new());
     }
 }

@@ -4,13 +4,12 @@ use sqlx::postgres::{PgListener, PgPoolOptions};
 
 use super::{Database, Error};
 
-const CHANNEL: &str = "outbox_pending";
 const RECONNECT_PAUSE_FIRST: Duration = Duration::from_millis(100);
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Why the listener returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bell {
+pub enum Wakeup {
     /// Somebody enqueued while a host slept.
     Rang,
     /// The connection was lost and is back. Bells may have been missed in between, so look at the queue.
@@ -34,13 +33,13 @@ impl Doorbell {
     }
 
     /// Waits for the next bell, reconnecting for as long as it takes. Safe to cancel.
-    pub async fn wait(&mut self) -> Bell {
+    pub async fn wait(&mut self) -> Wakeup {
         let mut pause = RECONNECT_PAUSE_FIRST;
         loop {
             if let Some(listener) = &mut self.listener {
                 match listener.try_recv().await {
-                    Ok(Some(_)) => return Bell::Rang,
-                    Ok(None) => tracing::info!("doorbell connection closed, reconnecting"),
+                    Ok(Some(_)) => return Wakeup::Rang,
+                    Ok(None) => tracing::info!("LISTEN connection closed, reconnecting"),
                     Err(error) => tracing::info!(%error, "doorbell connection lost, reconnecting"),
                 }
                 self.listener = None;
@@ -48,7 +47,7 @@ impl Doorbell {
             match self.connect().await {
                 Ok(listener) => {
                     self.listener = Some(listener);
-                    return Bell::Reconnected;
+                    return Wakeup::Reconnected;
                 }
                 Err(error) => {
                     tracing::debug!(%error, pause_ms = pause.as_millis(), "doorbell cannot reconnect yet");
@@ -66,7 +65,7 @@ impl Doorbell {
         let mut listener = PgListener::connect_with(&pool).await?;
         // Reconnecting is ours: the library's own would hide that bells may have been missed.
         listener.eager_reconnect(false);
-        listener.listen(CHANNEL).await?;
+        listener.listen(&self.database.schema().channel()).await?;
         Ok(listener)
     }
 }

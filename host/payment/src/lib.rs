@@ -26,7 +26,7 @@ pub use violation::Violation;
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Destination {
     pub plain: Option<String>,
-    /// In the order of the payload. A part that is no text there is JSON here.
+    /// In the order of the payload. A number is its text here.
     pub fields: Vec<(String, String)>,
 }
 
@@ -110,7 +110,7 @@ pub struct Instruction {
     pub narrative: Option<String>,
     /// The payload as it was accepted, in JSON.
     pub payload: Private<String>,
-    /// 1 for the first attempt.
+    /// Counts attempts and holds: 1 at the first.
     pub attempt: u32,
 }
 

@@ -64,8 +64,11 @@ fn decimals_of(code: &str) -> Result<usize, String> {
     if code.len() != 3 || !code.bytes().all(|byte| byte.is_ascii_uppercase()) {
         return Err("must be three capital letters, as in ISO 4217".to_owned());
     }
-    let currency = Currency::from_code(code).ok_or_else(|| format!("{code} is no currency of ISO 4217"))?;
-    currency.exponent().map(usize::from).ok_or_else(|| format!("{code} is not paid in amounts"))
+    let currency = Currency::from_code(code).ok_or_else(|| format!("{code} is not an ISO 4217 currency"))?;
+    currency
+        .exponent()
+        .map(usize::from)
+        .ok_or_else(|| format!("{code} has no minor unit in ISO 4217, so nothing can be paid in it"))
 }
 
 /// Whether two amounts are equal in value, whatever their number of decimals. A text that is no plain amount equals nothing.

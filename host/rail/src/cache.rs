@@ -23,7 +23,7 @@ pub(super) struct Cache(PathBuf);
 
 /// Whether code came from the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum CodeOrigin {
     Warm,
     Compiled,
 }
@@ -39,7 +39,9 @@ impl Cache {
         let facts = fs::symlink_metadata(folder).map_err(|error| failed(error.to_string()))?;
         if !facts.is_dir() || facts.uid() != rustix::process::geteuid().as_raw() || facts.mode() & 0o022 != 0
         {
-            return Err(failed("must be a folder of this user's that nobody else may write to".to_owned()));
+            return Err(failed(
+                "must be a folder owned by this user that nobody else can write to".to_owned(),
+            ));
         }
         sweep(folder).map_err(|error| failed(error.to_string()))?;
         Ok(Self(folder.to_owned()))
@@ -51,12 +53,12 @@ impl Cache {
         compiler: &Compiler,
         digest: &Digest,
         bytes: Vec<u8>,
-    ) -> Result<(Component, Found), LoadError> {
+    ) -> Result<(Component, CodeOrigin), LoadError> {
         let path = self.0.join(format!("{digest}-{}.cwasm", engine_name(engine)));
         if path.exists() {
             // A file that does not fit, or is cut short, is compiled again.
             match load(engine, &path).await? {
-                Ok(component) => return Ok((component, Found::Warm)),
+                Ok(component) => return Ok((component, CodeOrigin::Warm)),
                 Err(error) => tracing::warn!(path = %path.display(), %error, "compiled code cannot be used"),
             }
         }
@@ -67,7 +69,7 @@ impl Cache {
         let component = load(engine, &path)
             .await?
             .map_err(|error| LoadError::Compile(one_line(&format!("{error:#}"))))?;
-        Ok((component, Found::Compiled))
+        Ok((component, CodeOrigin::Compiled))
     }
 }
 

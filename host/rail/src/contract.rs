@@ -7,7 +7,7 @@ use wasmtime::component::{Component, ComponentExportIndex, ComponentNamedList, I
 use payment::{Instruction, Violation, plain};
 
 use super::description::{Description, Need};
-use super::guest::State;
+use super::guest::GuestState;
 use verdict::call_error::CallError;
 
 mod generated {
@@ -55,7 +55,7 @@ impl Functions {
 pub(super) async fn call<P, A>(
     function: &ComponentExportIndex,
     instance: &Instance,
-    store: &mut Store<State>,
+    store: &mut Store<GuestState>,
     told: P,
 ) -> wasmtime::Result<A>
 where

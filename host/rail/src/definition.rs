@@ -20,7 +20,7 @@ use super::error::LoadError;
 use super::gate::address::Reach;
 use super::key_file::KeyFile;
 use super::limits::{Limits, Timeouts};
-use super::source::Source;
+use super::source::SecretSource;
 use super::{file, mock};
 use verdict::digest::Digest;
 use verdict::pace::Pace;
@@ -28,7 +28,7 @@ use verdict::pace::Pace;
 /// Whether money can move over the rail at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum RailKind {
     #[default]
     Live,
     /// No network, nothing that a witness could see; refused in production.
@@ -51,7 +51,7 @@ pub enum Profile {
 #[serde(deny_unknown_fields)]
 pub struct RailFile {
     #[serde(default)]
-    pub kind: Kind,
+    pub kind: RailKind,
     /// A file, relative to this one, or `builtin:NAME`.
     pub component: String,
     /// Required where the component is a file.
@@ -80,7 +80,7 @@ pub struct RailFile {
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
     #[serde(default)]
-    pub secrets: BTreeMap<String, Source>,
+    pub secrets: BTreeMap<String, SecretSource>,
     #[serde(default)]
     pub keys: BTreeMap<String, KeyFile>,
     #[serde(default)]
@@ -137,7 +137,7 @@ fn yes() -> bool {
 impl RailFile {
     fn form(&self) -> Result<Form, String> {
         let mut file = FormFile {
-            is_mock: self.kind == Kind::Mock,
+            is_mock: self.kind == RailKind::Mock,
             base: self.base.clone(),
             utc_offset: self.utc_offset.clone(),
             currencies: self.currencies.clone(),
@@ -238,7 +238,7 @@ pub struct Network {
 pub struct ClientCertificate {
     /// PEM, leaf first.
     pub certificate: PathBuf,
-    pub key: Source,
+    pub key: SecretSource,
 }
 
 /// A rail's file, checked, with its references not yet followed.
@@ -414,7 +414,7 @@ impl Definition {
     }
 
     /// Every value that does not stand in the file: under which key, from where, and whether all the world may know it.
-    pub(super) fn sources(&self) -> Vec<(String, &Source, Secrecy)> {
+    pub(super) fn sources(&self) -> Vec<(String, &SecretSource, Secrecy)> {
         let file = &self.file;
         let secrets =
             file.secrets.iter().map(|(name, source)| (format!("secrets.{name}"), source, Secrecy::Secret));
@@ -451,21 +451,21 @@ impl Definition {
         public.chain(sources).collect()
     }
 
-    pub(super) fn source_path(&self, source: &Source) -> Option<PathBuf> {
+    pub(super) fn source_path(&self, source: &SecretSource) -> Option<PathBuf> {
         match source {
-            Source::Env { .. } => None,
-            Source::File { file } => Some(self.path(file)),
+            SecretSource::Env { .. } => None,
+            SecretSource::File { file } => Some(self.path(file)),
         }
     }
 
     /// Follows a reference. The value is never part of a message.
-    pub(super) fn read(&self, key: &str, source: &Source) -> Result<SecretString, LoadError> {
+    pub(super) fn read(&self, key: &str, source: &SecretSource) -> Result<SecretString, LoadError> {
         let problem = |problem: String| LoadError::Definition { path: self.own_path(), problem };
         let found = match source {
-            Source::Env { env: name } => env::var(name).map(SecretString::from).map_err(|_| {
+            SecretSource::Env { env: name } => env::var(name).map(SecretString::from).map_err(|_| {
                 problem(format!("{key} refers to the environment variable {name}, which is not set"))
             }),
-            Source::File { file } => {
+            SecretSource::File { file } => {
                 let path = self.path(file);
                 file::read_text(&path).map(|text| SecretString::from(text.trim_end().to_owned())).map_err(
                     |error| {

@@ -15,7 +15,7 @@ pub enum LoadError {
     Unreadable { path: PathBuf, error: std::io::Error },
     #[error("{path}: {problem}")]
     Definition { path: PathBuf, problem: String },
-    #[error("the component has {bytes} bytes, at most {max} are taken")]
+    #[error("the component has {bytes} bytes; at most {max} are allowed")]
     TooLarge { bytes: u64, max: u64 },
     #[error("the digest is {found}, the rail's file pins {pinned}")]
     WrongDigest { pinned: String, found: String },
@@ -31,7 +31,7 @@ pub enum LoadError {
     NoAdapter,
     #[error("speaks version {found} of the contract, this host speaks {known}")]
     WrongContract { found: String, known: &'static str },
-    #[error("imports {0}, which no adapter is granted")]
+    #[error("imports {0}, which adapters may not import")]
     ForbiddenImport(String),
     #[error("cannot be compiled: {0}")]
     Compile(String),
@@ -45,15 +45,15 @@ pub enum LoadError {
     CompileSize(u64),
     #[error("does not fit its contract: {0}")]
     Mismatch(String),
-    #[error("judges a recorded exchange otherwise than was approved: {0}")]
+    #[error("reaches another verdict on a recorded exchange than the approved one: {0}")]
     Judged(String),
     #[error("component {0} is revoked")]
     Revoked(Digest),
     #[error("describe failed: {0}")]
     Describe(CallError),
-    #[error("asks for {kind} {name} ({purpose}), which the rail's file does not have")]
+    #[error("requires {kind} {name} ({purpose}), which is not in the rail file")]
     Unmet { kind: &'static str, name: String, purpose: String },
-    #[error("fills in no variable {name} ({purpose}), which the rail's file leaves to it")]
+    #[error("does not fill in the variable {name} ({purpose}), which the rail file expects from it")]
     Unfilled { name: String, purpose: String },
     #[error("does not pay in {0}, which the rail's file has in currencies")]
     Currency(String),

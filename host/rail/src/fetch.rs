@@ -6,22 +6,22 @@ use std::sync::Arc;
 use chrono::Utc;
 use form::{Step, StepClass};
 
-use super::attempt::Captures;
+use super::cached_value::Lookup;
 use super::call::Call;
-use super::gate::Reply;
+use super::call_report::Captures;
+use super::gate::HttpReply;
 use super::key::Key;
 use super::loaded::Loaded;
-use super::renewed::Asked;
 use super::sandbox::Sandbox;
 use super::session::{Carried, Session};
-use verdict::answer::Heard;
+use verdict::answer::CallResult;
 
 /// What is shown of a reply that brought nothing.
 const EXCERPT_CHARS: usize = 300;
 
 impl Call<'_> {
     /// Everything that a request of a step needs, fetched by one call for all.
-    pub(super) async fn session(&mut self, step: &Step) -> Result<Session, Heard> {
+    pub(super) async fn session(&mut self, step: &Step) -> Result<Session, CallResult> {
         let form = self.loaded.form.clone();
         let mut session = self.with_tokens(step).await?;
         for name in form.keys_of(step) {
@@ -32,24 +32,24 @@ impl Call<'_> {
         Ok(session)
     }
 
-    async fn with_tokens(&mut self, step: &Step) -> Result<Session, Heard> {
+    async fn with_tokens(&mut self, step: &Step) -> Result<Session, CallResult> {
         let form = self.loaded.form.clone();
         let mut session = Session::default();
         for name in form.tokens_of(step) {
             let carried = self.token(name).await?;
-            self.veils.push(carried.token.value.veil.clone());
+            self.veils.push(carried.token.value.secret_filter.clone());
             session.tokens.insert(name.to_owned(), carried);
         }
         Ok(session)
     }
 
-    async fn token(&mut self, name: &str) -> Result<Carried, Heard> {
+    async fn token(&mut self, name: &str) -> Result<Carried, CallResult> {
         let loaded = self.loaded;
-        let unsent = |why: String| Heard::Unanswered(format!("no token: {why}"));
+        let unsent = |why: String| CallResult::Unanswered(format!("no token: {why}"));
         let _duty = match loaded.tokens.ask(name).await {
             None => return Err(unsent(format!("{name} is not in the rail's file"))),
-            Some(Asked::Ready(token)) => return Ok(Carried { token, is_fresh: false }),
-            Some(Asked::Fetch(duty)) => duty,
+            Some(Lookup::Ready(token)) => return Ok(Carried { token, is_fresh: false }),
+            Some(Lookup::Fetch(duty)) => duty,
         };
         let step = loaded.tokens.step(name).and_then(|step| loaded.form.step(step));
         let step = step.ok_or_else(|| unsent(format!("no step brings {name}")))?;
@@ -61,13 +61,13 @@ impl Call<'_> {
     }
 
     /// None where it is not one that is fetched.
-    async fn key(&mut self, name: &str) -> Result<Option<Arc<Key>>, Heard> {
+    async fn key(&mut self, name: &str) -> Result<Option<Arc<Key>>, CallResult> {
         let loaded = self.loaded;
-        let unsent = |why: String| Heard::Unanswered(format!("no key {name}: {why}"));
+        let unsent = |why: String| CallResult::Unanswered(format!("no key {name}: {why}"));
         let _duty = match loaded.published.ask(name).await {
             None => return Ok(None),
-            Some(Asked::Ready(key)) => return Ok(Some(key.value)),
-            Some(Asked::Fetch(duty)) => duty,
+            Some(Lookup::Ready(key)) => return Ok(Some(key.value)),
+            Some(Lookup::Fetch(duty)) => duty,
         };
         let step = loaded.published.step(name).and_then(|step| loaded.form.step(step));
         let step = step.ok_or_else(|| unsent("no step brings it".to_owned()))?;
@@ -77,7 +77,7 @@ impl Call<'_> {
         let taken = loaded.published.take(name, &reply.body, Utc::now());
         taken
             .map(|key| Some(key.value))
-            .map_err(|why| Heard::Unready(format!("no key {name}: {}", self.safe(&why))))
+            .map_err(|why| CallResult::Unready(format!("no key {name}: {}", self.safe(&why))))
     }
 
     /// Makes a request that is about no payment; a reply that is not a 2xx is none.
@@ -85,8 +85,8 @@ impl Call<'_> {
         &mut self,
         step: &Step,
         session: &Session,
-        unsent: impl Fn(String) -> Heard,
-    ) -> Result<Reply, Heard> {
+        unsent: impl Fn(String) -> CallResult,
+    ) -> Result<HttpReply, CallResult> {
         let written = self.fill(step, &[], session, None, Utc::now())?;
         let loaded = self.loaded;
         let reply = loaded.gate.send(&mut self.passage, step.class, written, session.is_fresh()).await;
@@ -116,10 +116,10 @@ impl Loaded {
         let mut call = Call::new(self, sandbox, nobody, None, Captures::knowing(&nothing));
         let asked = async {
             let session = call.session(step).await?;
-            call.fetch(step, &session, Heard::Unanswered).await
+            call.fetch(step, &session, CallResult::Unanswered).await
         };
-        let said = |heard: Heard| match heard {
-            Heard::Unanswered(why) | Heard::Unready(why) | Heard::Refused(why) => why,
+        let said = |heard: CallResult| match heard {
+            CallResult::Unanswered(why) | CallResult::Unready(why) | CallResult::Refused(why) => why,
             other => other.to_string(),
         };
         match tokio::time::timeout(self.timeouts.call(), asked).await {

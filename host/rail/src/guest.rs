@@ -18,7 +18,7 @@ use super::limits::{
 use verdict::call_error::CallError;
 
 /// One call.
-pub(super) struct State {
+pub(super) struct GuestState {
     pub output: Output,
     pub limiter: Limiter,
     /// Made when it is asked for: most adapters need clock, chance and output only to fail.
@@ -26,7 +26,7 @@ pub(super) struct State {
     table: ResourceTable,
 }
 
-impl State {
+impl GuestState {
     pub(super) fn new(limits: &Limits) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(RESOURCES_MAX);
@@ -39,7 +39,7 @@ impl State {
     }
 }
 
-impl WasiView for State {
+impl WasiView for GuestState {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         let ctx = self.wasi.get_or_insert_with(|| {
             WasiCtx::builder()
@@ -93,7 +93,7 @@ impl HostMonotonicClock for Still {
 }
 
 /// Waits are over at once.
-impl monotonic_clock::Host for State {
+impl monotonic_clock::Host for GuestState {
     fn now(&mut self) -> Result<u64> {
         Ok(HostMonotonicClock::now(&Still))
     }
@@ -111,7 +111,7 @@ impl monotonic_clock::Host for State {
     }
 }
 
-impl State {
+impl GuestState {
     fn at_once(&mut self) -> Result<Resource<DynPollable>> {
         let over = self.table.push(Over)?;
         subscribe(&mut self.table, over)

@@ -8,7 +8,7 @@ use faults::{CrashPoint, crash_point};
 use payment::plain;
 
 use super::engine::TICK;
-use super::guest::{Excess, State};
+use super::guest::{Excess, GuestState};
 use super::loaded::Loaded;
 use super::sandbox::Sandbox;
 use verdict::call_error::CallError;
@@ -19,7 +19,7 @@ impl Loaded {
         &self,
         sandbox: &Sandbox,
         log: &mut Vec<String>,
-        speak: impl AsyncFnOnce(&Instance, &mut Store<State>) -> Result<T, Ended>,
+        speak: impl AsyncFnOnce(&Instance, &mut Store<GuestState>) -> Result<T, CallAbort>,
     ) -> Result<T, CallError> {
         if self.revoked.contains(&self.digest) {
             return Err(CallError::Revoked(self.digest));
@@ -30,7 +30,7 @@ impl Loaded {
         let _guest = sandbox.guests.acquire().await.map_err(busy)?;
         let mut store = self.store(sandbox);
         let spoken = async {
-            let instance = self.adapter.instantiate_async(&mut store).await.map_err(Ended::Start)?;
+            let instance = self.adapter.instantiate_async(&mut store).await.map_err(CallAbort::Start)?;
             crash_point(CrashPoint::InstanceReady);
             speak(&instance, &mut store).await
         }
@@ -39,18 +39,18 @@ impl Loaded {
         let lines = output.lines().filter(|line| !line.trim().is_empty());
         log.extend(lines.map(|line| plain(line).into_owned()));
         spoken.map_err(|ended| match ended {
-            Ended::Named(error) => error,
-            Ended::Engine(error) => name(&error, &output, sandbox),
-            Ended::Start(error) => match name(&error, &output, sandbox) {
+            CallAbort::Named(error) => error,
+            CallAbort::Engine(error) => name(&error, &output, sandbox),
+            CallAbort::Start(error) => match name(&error, &output, sandbox) {
                 CallError::Resources(why) => CallError::Mismatch(why),
                 other => other,
             },
         })
     }
 
-    fn store(&self, sandbox: &Sandbox) -> Store<State> {
+    fn store(&self, sandbox: &Sandbox) -> Store<GuestState> {
         let limits = &self.limits;
-        let mut store = Store::new(&sandbox.engine, State::new(limits));
+        let mut store = Store::new(&sandbox.engine, GuestState::new(limits));
         store.limiter(|state| &mut state.limiter);
         store.set_hostcall_fuel(limits.hostcall_bytes());
         store.set_epoch_deadline(1);
@@ -94,14 +94,14 @@ fn name(error: &wasmtime::Error, output: &str, sandbox: &Sandbox) -> CallError {
     }
 }
 
-pub(super) enum Ended {
+pub(super) enum CallAbort {
     /// There is no instance, or it is not of the contract.
     Start(wasmtime::Error),
     Engine(wasmtime::Error),
     Named(CallError),
 }
 
-impl From<CallError> for Ended {
+impl From<CallError> for CallAbort {
     fn from(error: CallError) -> Self {
         Self::Named(error)
     }

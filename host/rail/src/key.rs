@@ -242,7 +242,7 @@ fn check_rsa(info: &SubjectPublicKeyInfo<'_>, bits: Option<u32>) -> Result<(), S
         Some(bits) if found != bits => return Err(format!("has {found} bits, expected {bits}")),
         None if found < BITS_MIN => {
             return Err(format!(
-                "has {found} bits, expected {BITS_MIN} or more; a rail that has no better one is said so: bits = {found}"
+                "has {found} bits, expected {BITS_MIN} or more; if the rail has no better key, set bits = {found}"
             ));
         }
         _ => {}

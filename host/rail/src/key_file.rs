@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::source::Source;
+use super::source::SecretSource;
 use verdict::digest::Digest;
 
 /// `[keys.NAME]`: for what is signed, encrypted or verified.
@@ -11,7 +11,7 @@ use verdict::digest::Digest;
 pub struct KeyFile {
     pub algorithm: Algorithm,
     /// PEM, or for HMAC the secret itself.
-    pub key: Option<Source>,
+    pub key: Option<SecretSource>,
     /// Or: the rail publishes it.
     pub fetch: Option<FetchFile>,
     /// Exactly so many bits, also where that is fewer than are safe today.
@@ -116,7 +116,7 @@ impl KeyFile {
             return Some(format!("{key} has key and fetch, expected one of them"));
         }
         if !self.algorithm.encrypts() {
-            return Some(format!("{key}.fetch is given, expected that of a key that encrypts"));
+            return Some(format!("{key}.fetch is given, only a key that encrypts may have it"));
         }
         let pointers = [Some(&fetch.value), fetch.ends.as_ref()];
         if pointers.into_iter().flatten().any(|pointer| !pointer.starts_with('/')) {

@@ -7,19 +7,22 @@
 //! - [`sandbox`]: the engine and what it is told · [`compile`]: a process that compiles · [`cache`]: compiled code on disk
 //! - [`loaded`]: an adapter that can be called · [`registry`]: all of them, and hot swap · [`watch`]: on a changed file
 //! - [`event`]: what is told of a load · [`revoked`]: components that may not speak any more
-//! - [`attempt`]: what is asked of a call, and what came of it · [`instance`]: one guest from its start to its end
+//! - [`call_report`]: what is asked of a call, and what came of it · [`instance`]: one guest from its start to its end
 //! - [`call`]: one payment through its form · [`contract`]: the WIT types, and what they are here · [`guest`]: what an adapter finds
 //!   around it · [`mock`]: a rail without a network
-//! - [`seen`]: what may be seen of a call · [`session`]: what a request needs first, and what is left to pay from · [`tokens`]: access tokens · [`published`]: keys of the
-//!   rail's · [`renewed`]: values that end
-//! - [`gate`]: what leaves and what comes back · [`vault`]: secrets · [`key`], [`key_file`], [`small_rsa`]: keys · [`pace`]: how often
-//!   a rail is sent to and asked
+//! - [`redacted`]: what may be seen of a call · [`session`]: what a request needs first, and what is left to pay from
+//!   ([`tokens`], [`published`] keys of the rail's, [`cached_value`]: values that end)
+//! - [`gate`]: what leaves and what comes back · [`vault`]: secrets · [`key`], [`key_file`], [`small_rsa`]: keys
+//! - [`builtin`]: adapters that are compiled in · [`engine`], [`limits`]: what a guest may use · [`source`], [`fetch`]: where components and
+//!   secrets come from · [`description`]: what an adapter says of itself · [`error`]: why a load fails
+//! - [`known_bad`]: what a host without a guard would do
 
 pub mod artifact;
-mod attempt;
 pub mod builtin;
 mod cache;
+mod cached_value;
 mod call;
+mod call_report;
 pub mod compile;
 mod contract;
 pub mod definition;
@@ -40,11 +43,10 @@ mod loaded;
 mod mock;
 mod production;
 mod published;
+mod redacted;
 mod registry;
-mod renewed;
 mod revoked;
 pub mod sandbox;
-mod seen;
 mod session;
 mod small_rsa;
 mod source;
@@ -52,14 +54,14 @@ mod tokens;
 mod vault;
 mod watch;
 
-pub use attempt::{Attempt, Captures, Keeper, Recorded, RecordedReply, Task};
+pub use call_report::{CallReport, CaptureStore, Captures, Recorded, RecordedReply, Task};
 pub use compile::CompileLimits;
 pub use description::{Description, Need};
 pub use error::LoadError;
 pub use event::{LoadEvent, LoadOutcome};
-pub use gate::{Script, Scripted};
+pub use gate::{RailStub, Scripted};
 pub use limits::{Limits, Timeouts};
 pub use loaded::Loaded;
 pub use production::{Examine, Rules};
 pub use registry::{Rail, Rails, Reloaded};
-pub use sandbox::{Allocation, Options, Sandbox};
+pub use sandbox::{Allocation, Sandbox, SandboxOptions};

@@ -19,14 +19,14 @@ use crate::known_bad;
 
 use super::artifact::{self, Outline, Pair};
 use super::contract::{Functions, RailAdapterPre};
-use super::definition::{BUILTIN, Definition, Kind, Rate};
+use super::definition::{BUILTIN, Definition, RailKind, Rate};
 use super::description::{Description, Need};
 use super::error::LoadError;
 use super::file;
 use super::gate::dial::Dialer;
 use super::gate::wire::Wire;
-use super::gate::{Carrier, Gate, Script, tls};
-use super::guest::State;
+use super::gate::{Carrier, Gate, RailStub, tls};
+use super::guest::GuestState;
 use super::limits::{Limits, Timeouts};
 use super::published::PublishedKeys;
 use super::revoked::Revoked;
@@ -43,7 +43,7 @@ pub struct Loaded {
     /// Of the rail's file.
     pub file_digest: Digest,
     pub description: Description,
-    pub kind: Kind,
+    pub kind: RailKind,
     pub limits: Limits,
     pub timeouts: Timeouts,
     pub pace: Pace,
@@ -70,7 +70,7 @@ pub struct Loaded {
     pub(super) published: PublishedKeys,
     /// Guests of this rail that may compute at a time: half of the workers, so that the others are never all taken.
     pub(super) computing: Semaphore,
-    pub(super) adapter: InstancePre<State>,
+    pub(super) adapter: InstancePre<GuestState>,
     pub(super) functions: Functions,
 }
 
@@ -96,7 +96,7 @@ impl Loaded {
             sandbox,
             definition,
             Carrier::Wire(wire),
-            Held { vault: Vault::open(definition)?, tokens, published },
+            RailSecrets { vault: Vault::open(definition)?, tokens, published },
         )
         .await?;
         loaded.certificates = tls.certificates;
@@ -124,9 +124,9 @@ impl Loaded {
     pub async fn offline(
         sandbox: &Sandbox,
         definition: &Definition,
-        script: Arc<dyn Script>,
+        script: Arc<dyn RailStub>,
     ) -> Result<Self, LoadError> {
-        let held = Held::made_up(definition)?;
+        let held = RailSecrets::made_up(definition)?;
         let loaded = Self::assemble(sandbox, definition, Carrier::Script(script), held).await?;
         loaded.check_needs()?;
         Ok(loaded)
@@ -136,9 +136,9 @@ impl Loaded {
     pub async fn describe_only(
         sandbox: &Sandbox,
         definition: &Definition,
-        script: Arc<dyn Script>,
+        script: Arc<dyn RailStub>,
     ) -> Result<Description, LoadError> {
-        let held = Held::made_up(definition)?;
+        let held = RailSecrets::made_up(definition)?;
         Ok(Self::assemble(sandbox, definition, Carrier::Script(script), held).await?.description)
     }
 
@@ -147,7 +147,7 @@ impl Loaded {
         sandbox: &Sandbox,
         definition: &Definition,
         carrier: Carrier,
-        Held { vault, tokens, published }: Held,
+        RailSecrets { vault, tokens, published }: RailSecrets,
     ) -> Result<Self, LoadError> {
         let bytes = component_bytes(definition)?;
         let digest = Digest::of(&bytes);
@@ -180,7 +180,7 @@ impl Loaded {
             form: known_bad::bound(definition.form.clone()),
             idempotent: file.idempotent,
             hand_over_marks: file.hand_over_marks,
-            was_warm: found == super::cache::Found::Warm,
+            was_warm: found == super::cache::CodeOrigin::Warm,
             certificates: Vec::new(),
             revoked: Arc::default(),
             gate: Gate { carrier, limits: file.limits.clone() },
@@ -273,13 +273,13 @@ impl Loaded {
 }
 
 /// What the host alone knows of a rail.
-struct Held {
+struct RailSecrets {
     vault: Vault,
     tokens: Tokens,
     published: PublishedKeys,
 }
 
-impl Held {
+impl RailSecrets {
     /// With values that exist nowhere else.
     fn made_up(definition: &Definition) -> Result<Self, LoadError> {
         Ok(Self {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use payment::{Instruction, KeyForm};
 
-use super::gate::{Passage, Reply};
+use super::gate::{CallLog, HttpReply};
 
 /// The form of a mock whose file has no steps of its own: what its script says becomes a JSON object, and is read as one.
 const FORM: &str = r#"
@@ -86,11 +86,11 @@ const REFERENCE_CHARS: usize = 16;
 
 /// Waits as long as the values say, and answers with the rest of them. An error says why there is no reply.
 pub(super) async fn play(
-    passage: &mut Passage,
+    passage: &mut CallLog,
     step: &Step,
     values: &[(String, String)],
     payment: &Instruction,
-) -> Result<Reply, String> {
+) -> Result<HttpReply, String> {
     let value =
         |wanted: &str| values.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
     if let Some(ms) = value("wait_ms").and_then(|ms| ms.parse().ok()) {
@@ -113,5 +113,5 @@ pub(super) async fn play(
         .collect();
     let key = payment.key.form(KeyForm::Hex);
     body.insert("reference".to_owned(), format!("mock-{}", &key[..REFERENCE_CHARS]).into());
-    Ok(Reply { status, headers: Vec::new(), body: Value::Object(body).to_string().into() })
+    Ok(HttpReply { status, headers: Vec::new(), body: Value::Object(body).to_string().into() })
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use futures_util::future::BoxFuture;
 use secrecy::ExposeSecret;
 
-use super::definition::{BUILTIN, Definition, Kind, Secrecy};
+use super::definition::{BUILTIN, Definition, RailKind, Secrecy};
 use super::error::LoadError;
 use super::gate::address::Reach;
 use super::sandbox::Sandbox;
@@ -49,7 +49,7 @@ impl Definition {
 
     fn mock_problem(&self) -> Option<String> {
         let file = &self.file;
-        if file.kind == Kind::Mock {
+        if file.kind == RailKind::Mock {
             return Some("kind is mock, expected live".to_owned());
         }
         if file.component.starts_with(BUILTIN) {
@@ -79,7 +79,7 @@ impl Definition {
             KNOWN.contains(&Digest::of(bare.as_bytes()).to_string().as_str()).then_some(())
         };
         let (key, ..) = self.sources().into_iter().find(|(_, source, _)| known(source).is_some())?;
-        Some(format!("{key} is that of a simulator, which everybody knows, expected your own"))
+        Some(format!("{key} is the simulator's published secret; set your own"))
     }
 
     /// A value in a file that others may read is not a secret, and what others may write is not the operator's.
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn every_secret_of_the_simulators_is_known() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/rails/simulated");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/rails/simulated");
         let mut found: Vec<String> = fs::read_dir(folder)
             .expect("the folder")
             .map(|entry| fs::read_to_string(entry.expect("an entry").path()).expect("a text"))

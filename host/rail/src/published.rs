@@ -7,16 +7,16 @@ use std::time::Duration;
 use chrono::{DateTime, NaiveDate, NaiveDateTime, Utc};
 use form::json::Json;
 
+use super::cached_value::{Current, Lookup, Renewed};
 use super::key::{Key, public_der};
 use super::key_file::{Algorithm, FetchFile, KeyFile};
-use super::renewed::{Asked, Current, Renewed};
 use verdict::digest::Digest;
 
 #[derive(Debug)]
-pub(super) struct PublishedKeys(BTreeMap<String, Slot>);
+pub(super) struct PublishedKeys(BTreeMap<String, PublishedKey>);
 
 #[derive(Debug)]
-struct Slot {
+struct PublishedKey {
     algorithm: Algorithm,
     bits: Option<u32>,
     file: FetchFile,
@@ -30,7 +30,7 @@ impl PublishedKeys {
     pub(super) fn new(keys: &BTreeMap<String, KeyFile>) -> Self {
         let slot = |(name, key): (&String, &KeyFile)| {
             let (file, algorithm, bits) = (key.fetch.clone()?, key.algorithm, key.bits);
-            Some((name.clone(), Slot { algorithm, bits, file, key: Renewed::default() }))
+            Some((name.clone(), PublishedKey { algorithm, bits, file, key: Renewed::default() }))
         };
         Self(keys.iter().filter_map(slot).collect())
     }
@@ -50,7 +50,7 @@ impl PublishedKeys {
     }
 
     /// The key, or the duty to fetch it; none where it is not one that is fetched.
-    pub(super) async fn ask(&self, name: &str) -> Option<Asked<Arc<Key>>> {
+    pub(super) async fn ask(&self, name: &str) -> Option<Lookup<Arc<Key>>> {
         Some(self.0.get(name)?.key.ask().await)
     }
 
@@ -73,7 +73,7 @@ impl PublishedKeys {
         let found = Digest::of(&der).to_string();
         if !slot.file.pins.contains(&found) {
             return Err(format!(
-                "the rail publishes a key that nobody approved: SHA-256 {found}, expected one of keys.{name}.fetch.pins"
+                "the rail publishes a key that is not approved: SHA-256 {found}, expected one of keys.{name}.fetch.pins"
             ));
         }
         let mut usable = Duration::from_secs(slot.file.refresh_seconds.into());
@@ -81,7 +81,7 @@ impl PublishedKeys {
             let said = text(pointer)
                 .ok_or_else(|| format!("the reply does not say at {pointer} when the key ends"))?;
             let ends = moment(said)
-                .ok_or_else(|| format!("the key ends at {pointer}, which is not a time that is known"))?;
+                .ok_or_else(|| format!("the key ends at {pointer}, whose time format is unknown"))?;
             let left = (ends - now).to_std().ok().filter(|left| !left.is_zero());
             usable = usable.min(left.ok_or_else(|| "the rail publishes a key that has ended".to_owned())?);
         }
@@ -140,19 +140,19 @@ mod tests {
         };
         let stranger = keys(&format!("pins = [\"{}\"]", "0".repeat(64)));
         let refused = stranger.take("pin", &reply(""), now).expect_err("nobody approved it");
-        assert!(refused.contains(&format!("nobody approved: SHA-256 {digest}")), "{refused}");
+        assert!(refused.contains(&format!("that is not approved: SHA-256 {digest}")), "{refused}");
 
         let approved = keys(&format!("pins = [\"{digest}\"]\nends = \"/data/valid_upto\""));
         for ended in ["2026-05-01 11:59:59", "2026-04-30", "1777636799", "1777636799000", "someday", ""] {
             assert!(approved.take("pin", &reply(ended), now).is_err(), "{ended}");
         }
-        assert!(matches!(approved.ask("pin").await, Some(Asked::Fetch(_))));
+        assert!(matches!(approved.ask("pin").await, Some(Lookup::Fetch(_))));
         for good in
             ["2026-05-01 12:00:01", "2026-05-01", "2026-05-01T14:00:01+02:00", "1777636801", "1777636801000"]
         {
             approved.take("pin", &reply(good), now).expect(good);
         }
-        assert!(matches!(approved.ask("pin").await, Some(Asked::Ready(_))));
+        assert!(matches!(approved.ask("pin").await, Some(Lookup::Ready(_))));
         assert!(approved.ask("other").await.is_none());
     }
 }

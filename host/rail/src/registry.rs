@@ -232,7 +232,7 @@ impl Rails {
     /// Loads one rail if anything about it changed, and tells of it.
     async fn renew(&self, sandbox: &Sandbox, path: &Path, occasion: Occasion) -> Reloaded {
         let name = name_of(path);
-        let Found { definition, file, seen, state } = Found::at(path).await;
+        let ScannedFile { definition, file, seen, state } = ScannedFile::at(path).await;
         if occasion == Occasion::Change
             && let Some(why) = self.refused_before(path, &state)
         {
@@ -313,7 +313,7 @@ impl Rails {
                 && rail.as_ref().is_some_and(|rail| rail.current().is_examined)
             {
                 return Err(refused(
-                    "exchanges is gone, expected the recorded exchanges that the file before was judged by"
+                    "exchanges is missing; expected the recorded exchanges that the previous rail file was tested with"
                         .to_owned(),
                 ));
             }
@@ -328,7 +328,7 @@ impl Rails {
                 if rail.is_promised.load(Ordering::Acquire)
                     && rail.current().promises() != loaded.promises() =>
             {
-                let problem = "idempotent, hand_over_marks, rate, sla_seconds, the provider or the form of the key changed, expected a start after railhost migrate";
+                let problem = "idempotent, hand_over_marks, rate, sla_seconds, the provider or the form of the key changed, run railhost migrate and restart the host";
                 Err(refused(problem.to_owned()))
             }
             Some(rail) => {
@@ -360,7 +360,7 @@ impl Rails {
 }
 
 /// A rail's file as it was found, with everything that decides whether it can be loaded.
-struct Found {
+struct ScannedFile {
     definition: Result<Definition, LoadError>,
     /// Of the file itself.
     file: Digest,
@@ -370,7 +370,7 @@ struct Found {
     state: Digest,
 }
 
-impl Found {
+impl ScannedFile {
     async fn at(path: &Path) -> Self {
         match Definition::load(path) {
             Ok(definition) => {

@@ -17,7 +17,7 @@ use super::definition::Profile;
 use super::engine::{TICK, config};
 use super::error::LoadError;
 use super::gate::{Resolve, Resolver};
-use super::guest::State;
+use super::guest::GuestState;
 use super::limits::{INSTANCES_MAX, MEMORIES_MAX, MEMORY_MIB_MAX, TABLE_ELEMENTS_MAX, TABLES_MAX};
 
 /// Calls at a time, where nothing else is asked for. While a rail is waited for a call is a connection and a payment: its guest is
@@ -39,8 +39,8 @@ const KEPT_TABLE_BYTES: usize = 16 * 1024;
 /// What adapters run in.
 pub struct Sandbox {
     pub(super) engine: Engine,
-    strict: Linker<State>,
-    inert: Linker<State>,
+    strict: Linker<GuestState>,
+    inert: Linker<GuestState>,
     /// Open calls.
     pub(super) places: Arc<Semaphore>,
     pub(super) calls_max: usize,
@@ -60,7 +60,7 @@ impl std::fmt::Debug for Sandbox {
 
 /// How a sandbox is set up.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct SandboxOptions {
     /// Calls at a time.
     pub calls_max: usize,
     pub resolver: Arc<dyn Resolve>,
@@ -77,7 +77,7 @@ pub enum Allocation {
     OnDemand,
 }
 
-impl Default for Options {
+impl Default for SandboxOptions {
     fn default() -> Self {
         Self {
             calls_max: CALLS_DEFAULT,
@@ -90,7 +90,7 @@ impl Default for Options {
 
 impl Sandbox {
     /// Compiled code goes to `cache`. It is made by `compiler`, which is a `railhost` of this build.
-    pub fn new(cache: &Path, compiler: &Path, options: Options) -> Result<Self, LoadError> {
+    pub fn new(cache: &Path, compiler: &Path, options: SandboxOptions) -> Result<Self, LoadError> {
         let workers = thread::available_parallelism().map_or(1, usize::from);
         let guests_max = (workers * GUESTS_PER_WORKER).max(GUESTS_MIN).min(mappings_allow());
         let calls_max = options.calls_max.max(1);
@@ -119,7 +119,7 @@ impl Sandbox {
         })
     }
 
-    pub(super) fn linker(&self, profile: Profile) -> &Linker<State> {
+    pub(super) fn linker(&self, profile: Profile) -> &Linker<GuestState> {
         match profile {
             Profile::Strict => &self.strict,
             Profile::Inert => &self.inert,
@@ -175,32 +175,32 @@ fn pool(guests_max: usize) -> PoolingAllocationConfig {
     pool
 }
 
-fn linker(engine: &Engine, profile: Profile) -> wasmtime::Result<Linker<State>> {
+fn linker(engine: &Engine, profile: Profile) -> wasmtime::Result<Linker<GuestState>> {
     let mut linker = Linker::new(engine);
     match profile {
         // Files and sockets are not linked: a component that imports them cannot even be put together.
         Profile::Strict => {
             let l = &mut linker;
             wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(l)?;
-            cli::environment::add_to_linker::<State, WasiCli>(l, State::cli)?;
-            cli::exit::add_to_linker::<State, WasiCli>(l, State::cli)?;
-            cli::terminal_input::add_to_linker::<State, WasiCli>(l, State::cli)?;
-            cli::terminal_output::add_to_linker::<State, WasiCli>(l, State::cli)?;
-            cli::terminal_stdin::add_to_linker::<State, WasiCli>(l, State::cli)?;
-            cli::terminal_stdout::add_to_linker::<State, WasiCli>(l, State::cli)?;
-            cli::terminal_stderr::add_to_linker::<State, WasiCli>(l, State::cli)?;
-            random::insecure::add_to_linker::<State, WasiRandom>(l, random_of)?;
-            random::insecure_seed::add_to_linker::<State, WasiRandom>(l, random_of)?;
+            cli::environment::add_to_linker::<GuestState, WasiCli>(l, GuestState::cli)?;
+            cli::exit::add_to_linker::<GuestState, WasiCli>(l, GuestState::cli)?;
+            cli::terminal_input::add_to_linker::<GuestState, WasiCli>(l, GuestState::cli)?;
+            cli::terminal_output::add_to_linker::<GuestState, WasiCli>(l, GuestState::cli)?;
+            cli::terminal_stdin::add_to_linker::<GuestState, WasiCli>(l, GuestState::cli)?;
+            cli::terminal_stdout::add_to_linker::<GuestState, WasiCli>(l, GuestState::cli)?;
+            cli::terminal_stderr::add_to_linker::<GuestState, WasiCli>(l, GuestState::cli)?;
+            random::insecure::add_to_linker::<GuestState, WasiRandom>(l, random_of)?;
+            random::insecure_seed::add_to_linker::<GuestState, WasiRandom>(l, random_of)?;
         }
         Profile::Inert => wasmtime_wasi::p2::add_to_linker_async(&mut linker)?,
     }
     // In the place of the usual one: a guest waits for nothing.
     linker.allow_shadowing(true);
-    clocks::monotonic_clock::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
+    clocks::monotonic_clock::add_to_linker::<GuestState, HasSelf<GuestState>>(&mut linker, |state| state)?;
     Ok(linker)
 }
 
-fn random_of(state: &mut State) -> &mut wasmtime_wasi::random::WasiRandomCtx {
+fn random_of(state: &mut GuestState) -> &mut wasmtime_wasi::random::WasiRandomCtx {
     use wasmtime_wasi::WasiView;
     state.ctx().ctx.random()
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use form::Step;
 use secrecy::SecretString;
 
-use super::gate::Reply;
+use super::cached_value::Current;
+use super::gate::HttpReply;
 use super::key::Key;
-use super::renewed::Current;
 use super::tokens::{Token, Tokens};
 
 /// Longer ones are not answered.
@@ -48,7 +48,7 @@ impl Session {
 }
 
 /// What a reply wants an answer to, where its step says that it may.
-pub(super) fn challenge(step: &Step, reply: &Reply) -> Option<String> {
+pub(super) fn challenge(step: &Step, reply: &HttpReply) -> Option<String> {
     let challenge = step.challenge.as_ref().filter(|challenge| challenge.status == reply.status)?;
     let mut found = reply.headers.iter().filter(|(name, _)| *name == challenge.header);
     let (_, text) = found.next()?;

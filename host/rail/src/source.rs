@@ -10,7 +10,7 @@ use serde::Deserialize;
     untagged,
     expecting = "{ env = \"NAME\" } or { file = \"path\" }: a secret does not stand in a rail's file"
 )]
-pub enum Source {
+pub enum SecretSource {
     Env { env: String },
     File { file: PathBuf },
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use form::json::Json;
 use secrecy::SecretString;
 
+use super::cached_value::{Current, Lookup, Renewed};
 use super::definition::TokenRule;
-use super::gate::veil::Veil;
-use super::renewed::{Asked, Current, Renewed};
+use super::gate::secret_filter::SecretFilter;
 
 /// Longer values are not tokens.
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
@@ -18,13 +18,13 @@ const LIFETIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Debug)]
 pub(super) struct Tokens {
-    slots: BTreeMap<String, Slot>,
+    slots: BTreeMap<String, CachedToken>,
     /// They are good for ever, whatever a rail says: there is no session that would bring others.
     is_made_up: bool,
 }
 
 #[derive(Debug)]
-struct Slot {
+struct CachedToken {
     rule: TokenRule,
     token: Renewed<Token>,
 }
@@ -32,12 +32,12 @@ struct Slot {
 #[derive(Debug, Clone)]
 pub(super) struct Token {
     pub text: SecretString,
-    pub veil: Arc<Veil>,
+    pub secret_filter: Arc<SecretFilter>,
 }
 
 impl Tokens {
     pub(super) fn new(rules: &BTreeMap<String, TokenRule>) -> Self {
-        let slot = |rule: &TokenRule| Slot { rule: rule.clone(), token: Renewed::default() };
+        let slot = |rule: &TokenRule| CachedToken { rule: rule.clone(), token: Renewed::default() };
         let slots = rules.iter().map(|(name, rule)| (name.clone(), slot(rule))).collect();
         Self { slots, is_made_up: false }
     }
@@ -57,7 +57,7 @@ impl Tokens {
     }
 
     /// The token, or the duty to fetch it; none where the rail's file has no such token.
-    pub(super) async fn ask(&self, name: &str) -> Option<Asked<Token>> {
+    pub(super) async fn ask(&self, name: &str) -> Option<Lookup<Token>> {
         Some(self.slots.get(name)?.token.ask().await)
     }
 
@@ -89,16 +89,16 @@ impl Tokens {
     }
 
     /// Over the values that must not show anywhere.
-    pub(super) fn veils(&self) -> Vec<Arc<Veil>> {
-        self.slots.values().filter_map(|slot| slot.token.last()).map(|token| token.veil).collect()
+    pub(super) fn veils(&self) -> Vec<Arc<SecretFilter>> {
+        self.slots.values().filter_map(|slot| slot.token.last()).map(|token| token.secret_filter).collect()
     }
 }
 
-impl Slot {
+impl CachedToken {
     fn hold(&self, text: String, usable: Duration) -> Current<Token> {
         let text: SecretString = text.into();
-        let veil = Arc::new(Veil::over([&text]));
-        self.token.hold(Token { text, veil }, usable)
+        let secret_filter = Arc::new(SecretFilter::over([&text]));
+        self.token.hold(Token { text, secret_filter }, usable)
     }
 }
 
@@ -115,9 +115,9 @@ mod tests {
         Tokens::new(&BTreeMap::from([("access".to_owned(), rule)]))
     }
 
-    fn ready(asked: Option<Asked<Token>>) -> Option<Current<Token>> {
+    fn ready(asked: Option<Lookup<Token>>) -> Option<Current<Token>> {
         match asked {
-            Some(Asked::Ready(token)) => Some(token),
+            Some(Lookup::Ready(token)) => Some(token),
             _ => None,
         }
     }
@@ -125,7 +125,7 @@ mod tests {
     #[tokio::test]
     async fn one_call_fetches_and_the_others_wait_for_it() {
         let tokens = Arc::new(tokens());
-        let Some(Asked::Fetch(errand)) = tokens.ask("access").await else { panic!("there is no token yet") };
+        let Some(Lookup::Fetch(errand)) = tokens.ask("access").await else { panic!("there is no token yet") };
         let waiting = tokio::spawn({
             let tokens = tokens.clone();
             async move {
@@ -143,11 +143,11 @@ mod tests {
     #[tokio::test]
     async fn an_errand_that_brings_nothing_goes_to_the_next() {
         let tokens = tokens();
-        let Some(Asked::Fetch(errand)) = tokens.ask("access").await else { panic!("there is no token yet") };
+        let Some(Lookup::Fetch(errand)) = tokens.ask("access").await else { panic!("there is no token yet") };
         assert!(tokens.take("access", br#"{"error": "no"}"#).is_none());
         assert!(tokens.take("access", br#"{"access_token": "t", "expires_in": -1}"#).is_none());
         drop(errand);
-        assert!(matches!(tokens.ask("access").await, Some(Asked::Fetch(_))));
+        assert!(matches!(tokens.ask("access").await, Some(Lookup::Fetch(_))));
     }
 
     #[tokio::test]

@@ -10,18 +10,18 @@ use uuid::Uuid;
 
 use super::definition::Definition;
 use super::error::LoadError;
-use super::gate::veil::Veil;
+use super::gate::secret_filter::SecretFilter;
 use super::key::Key;
 
 #[derive(Debug)]
 pub(super) struct Vault {
     secrets: BTreeMap<String, SecretString>,
     keys: BTreeMap<String, Key>,
-    veil: Veil,
+    secret_filter: SecretFilter,
 }
 
 /// What is written into one request: the rail's secrets, and its tokens and published keys of this moment.
-pub(super) struct Written<'w> {
+pub(super) struct RequestSecrets<'w> {
     pub vault: &'w Vault,
     pub tokens: &'w BTreeMap<String, SecretString>,
     pub published: &'w BTreeMap<String, Arc<Key>>,
@@ -32,7 +32,7 @@ pub(super) struct Written<'w> {
 /// The name of the key that makes callback addresses.
 const CALLBACK_KEY: &str = "callback";
 
-impl Written<'_> {
+impl RequestSecrets<'_> {
     /// What the key of this name makes.
     fn by<T>(&self, name: &str, make: impl FnOnce(&Key) -> Result<T, String>) -> Result<T, String> {
         let key = self.vault.keys.get(name).or_else(|| self.published.get(name).map(AsRef::as_ref));
@@ -41,7 +41,7 @@ impl Written<'_> {
     }
 }
 
-impl Secrets for Written<'_> {
+impl Secrets for RequestSecrets<'_> {
     fn secret(&self, name: &str) -> Option<&str> {
         self.vault.secrets.get(name).map(|secret| secret.expose_secret())
     }
@@ -134,10 +134,10 @@ impl Vault {
                 hidden.push(format!("{}:{}", user.expose_secret(), password.expose_secret()).into());
             }
         }
-        Self { veil: Veil::over(&hidden), secrets, keys }
+        Self { secret_filter: SecretFilter::over(&hidden), secrets, keys }
     }
 
-    pub(super) fn veil(&self) -> &Veil {
-        &self.veil
+    pub(super) fn secret_filter(&self) -> &SecretFilter {
+        &self.secret_filter
     }
 }

@@ -78,7 +78,7 @@ fn report(reloaded: Result<std::collections::BTreeMap<String, Reloaded>, LoadErr
     let rails = match reloaded {
         Ok(rails) => rails,
         Err(error) => {
-            tracing::error!(%error, "rails cannot be read again; all go on as they are: {error}");
+            tracing::error!(%error, "rail files cannot be reloaded; all rails continue unchanged: {error}");
             return;
         }
     };
@@ -86,18 +86,24 @@ fn report(reloaded: Result<std::collections::BTreeMap<String, Reloaded>, LoadErr
         match done {
             Reloaded::Unchanged => {}
             Reloaded::StillRefused(why) => {
-                tracing::info!(rail, why, "{rail}: still refused, it goes on as it is: {why}");
+                tracing::info!(
+                    rail,
+                    why,
+                    "{rail}: its new file is still refused; the rail continues unchanged: {why}"
+                );
             }
             Reloaded::Swapped { from, to } if from == to => {
-                tracing::info!(rail, %to, "{rail}: loaded anew with the same component {to}");
+                tracing::info!(rail, %to, "{rail}: reloaded with the same component {to}");
             }
             Reloaded::Swapped { from, to } => {
                 tracing::info!(rail, %from, %to, "{rail}: component {to} takes over from {from}");
             }
             Reloaded::Added(digest) => tracing::info!(rail, %digest, "{rail}: new, component {digest}"),
-            Reloaded::Missing => tracing::warn!(rail, "{rail}: its file is gone; it goes on as it is"),
+            Reloaded::Missing => {
+                tracing::warn!(rail, "{rail}: its file was removed; the rail continues unchanged")
+            }
             Reloaded::Refused(error) => {
-                tracing::error!(rail, %error, "{rail}: refused, it goes on as it is: {error}");
+                tracing::error!(rail, %error, "{rail}: its new file is refused; the rail continues unchanged: {error}");
             }
         }
     }

@@ -1,19 +1,13 @@
-//! Leaves a rail alone that fails, and tries it again with a single payment. So does a rail begin that was just started or
-//! resumed: what is wrong with it costs one payment and not all of them.
+//! The circuit breaker of a rail: a rail that fails gets no payments for a while, and then a single one. A rail that was just
+//! started or resumed begins with a single payment too. What is wrong with it costs one payment and not all of them.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::refusals::{Refusal, Refusals};
+use crate::breaker_state::{Grants, Sign, State, next};
+use crate::refusals::Refusals;
 use faults::{self, Guard};
 use verdict::pace::BreakerPace;
-
-/// Each try that fails doubles the next pause, so many times. A rail that stays broken is not tried to death, payment by payment.
-const DOUBLED_MAX: u32 = 4;
-/// Not beyond this: a rail that was mended is not to stay shut for hours.
-const OPEN_MAX: Duration = Duration::from_secs(15 * 60);
-/// A rail may ask for a longer pause, up to this.
-const ASKED_FOR_MAX: Duration = Duration::from_secs(3600);
 
 #[derive(Debug)]
 pub(crate) struct Breaker(Mutex<Inner>);
@@ -21,11 +15,11 @@ pub(crate) struct Breaker(Mutex<Inner>);
 #[derive(Debug)]
 struct Inner {
     state: State,
-    /// Of requests to pay, since the rail took one.
-    at_the_door: Refusals,
-    /// Heard by questions, since one was paid.
-    later: Refusals,
-    /// For a person: whatever is heard meanwhile, nothing is given to the rail.
+    /// Refusals of requests to pay, since the rail took one.
+    at_request: Refusals,
+    /// Refusals that questions heard, since a payment was paid.
+    at_question: Refusals,
+    /// Until a person resumes it the rail is given nothing, whatever is heard meanwhile.
     stopped: bool,
 }
 
@@ -35,55 +29,13 @@ impl Inner {
             false => State::Beginning { one_is_out: false },
             true => State::Closed { ended: 0, failed: 0 },
         };
-        Self { state, at_the_door: Refusals::default(), later: Refusals::default(), stopped: false }
+        Self { state, at_request: Refusals::default(), at_question: Refusals::default(), stopped: false }
     }
 
     fn somebody_was_paid(&mut self) {
-        self.at_the_door.end();
-        self.later.end();
+        self.at_request.end();
+        self.at_question.end();
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// Calls that ended since the last look, and how many of them failed.
-    Closed {
-        ended: u32,
-        failed: u32,
-    },
-    Open {
-        until: Instant,
-        bad_probes: u32,
-    },
-    /// One payment is out to see how things are.
-    Probing {
-        bad_probes: u32,
-    },
-    /// Nothing is known of the rail yet: one payment at a time.
-    Beginning {
-        one_is_out: bool,
-    },
-}
-
-/// What a rail may be given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Grants {
-    All,
-    One,
-    None,
-}
-
-/// How a call went, for the rail.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Sign {
-    Good,
-    /// The rail took it and has not decided: it works, but nobody was paid yet.
-    Accepted,
-    Bad,
-    /// The rail's final no to this payment. A run of them says something of the rail.
-    Refused(Refusal),
-    /// No need to see more. The rail may have said for how long.
-    Hold(Option<Duration>),
 }
 
 impl Breaker {
@@ -100,12 +52,12 @@ impl Breaker {
         self.inner().stopped
     }
 
-    /// A person says that it may go on: with one payment, as after a start.
+    /// A person resumes it: with one payment, as after a start.
     pub(crate) fn begin_again(&self) {
         *self.inner() = Inner::beginning();
     }
 
-    /// Something of ours is in order again: where nothing else stands against it, it goes on with one payment.
+    /// Something on our side is in order again: where nothing else is against it, it goes on with one payment.
     pub(crate) fn begin_with_one(&self) {
         let mut inner = self.inner();
         if matches!(inner.state, State::Closed { .. }) {
@@ -115,16 +67,13 @@ impl Breaker {
 
     pub(crate) fn grants(&self, now: Instant) -> Grants {
         let inner = self.inner();
-        match inner.state {
-            _ if inner.stopped => Grants::None,
-            State::Closed { .. } => Grants::All,
-            State::Open { until, .. } if now >= until => Grants::One,
-            State::Beginning { one_is_out: false } => Grants::One,
-            State::Open { .. } | State::Probing { .. } | State::Beginning { .. } => Grants::None,
+        match inner.stopped {
+            true => Grants::None,
+            false => inner.state.grants(now),
         }
     }
 
-    /// A ticket if a payment may be sent now. After a pause the first that asks is the probe.
+    /// A ticket if a payment may be sent now. After a pause the first payment that asks is the probe.
     pub(crate) fn admit(&self, now: Instant) -> Option<Ticket<'_>> {
         let mut inner = self.inner();
         let probe = match inner.state {
@@ -143,17 +92,17 @@ impl Breaker {
         Some(Ticket { breaker: self, probe })
     }
 
-    /// What a question brought: it is no probe, but what it says of the rail counts. True if it was not open already.
+    /// What a question brought. It is no probe, but what it says about the rail counts. True if this opened the breaker.
     pub(crate) fn heard(&self, sign: Sign, pace: &BreakerPace, now: Instant) -> bool {
         match sign {
-            // A question that fails says little of the rail, and one that succeeds does not say that it pays.
+            // A question that fails says little about the rail, and one that succeeds does not say that the rail pays.
             Sign::Good => {
                 self.inner().somebody_was_paid();
                 false
             }
             Sign::Accepted | Sign::Bad => false,
             Sign::Refused(refusal) => {
-                let speaks_of_rail = self.inner().later.saw(&refusal);
+                let speaks_of_rail = self.inner().at_question.saw(&refusal);
                 speaks_of_rail && self.saw(Sign::Hold(None), false, pace, now)
             }
             Sign::Hold(_) => self.saw(sign, false, pace, now),
@@ -163,13 +112,13 @@ impl Breaker {
     fn saw(&self, sign: Sign, probe: bool, pace: &BreakerPace, now: Instant) -> bool {
         let mut inner = self.inner();
         let sign = match sign {
-            Sign::Refused(refusal) if inner.at_the_door.saw(&refusal) => Sign::Hold(None),
+            Sign::Refused(refusal) if inner.at_request.saw(&refusal) => Sign::Hold(None),
             Sign::Good => {
                 inner.somebody_was_paid();
                 Sign::Good
             }
             Sign::Accepted => {
-                inner.at_the_door.end();
+                inner.at_request.end();
                 Sign::Good
             }
             other => other,
@@ -184,60 +133,8 @@ impl Breaker {
     }
 }
 
-fn next(state: State, sign: &Sign, probe: bool, pace: &BreakerPace, now: Instant) -> State {
-    let open = |bad_probes, asked_for: Option<Duration>| {
-        let pause = pause(pace, bad_probes).max(asked_for.unwrap_or_default().min(ASKED_FOR_MAX));
-        State::Open { until: now + pause, bad_probes }
-    };
-    let asked_for = match sign {
-        Sign::Hold(asked_for) => *asked_for,
-        _ => None,
-    };
-    match (state, sign) {
-        (State::Probing { bad_probes }, Sign::Bad | Sign::Hold(_)) if probe => {
-            open(bad_probes + 1, asked_for)
-        }
-        (State::Open { until, bad_probes }, Sign::Hold(_)) => match open(bad_probes, asked_for) {
-            State::Open { until: later, bad_probes } => State::Open { until: until.max(later), bad_probes },
-            other => other,
-        },
-        (State::Probing { bad_probes }, Sign::Hold(_)) => open(bad_probes, asked_for),
-        (State::Closed { .. } | State::Beginning { .. }, Sign::Hold(_)) => open(0, asked_for),
-        (State::Probing { .. } | State::Beginning { .. }, Sign::Good) if probe => {
-            State::Closed { ended: 0, failed: 0 }
-        }
-        // One refusal says nothing of the rail, in either direction: the next one tries.
-        (State::Probing { bad_probes }, Sign::Refused(_)) if probe => State::Open { until: now, bad_probes },
-        (State::Beginning { .. }, Sign::Refused(_)) if probe => State::Beginning { one_is_out: false },
-        // A first call that fails is counted like any other.
-        (State::Beginning { .. }, Sign::Bad) if probe => counted(1, 1, pace, &open),
-        (State::Closed { ended, failed }, sign) => {
-            counted(ended + 1, failed + u32::from(*sign == Sign::Bad), pace, &open)
-        }
-        (unchanged, _) => unchanged,
-    }
-}
-
-fn counted(
-    ended: u32,
-    failed: u32,
-    pace: &BreakerPace,
-    open: &dyn Fn(u32, Option<Duration>) -> State,
-) -> State {
-    match ended >= pace.calls_min {
-        true if failed * 100 >= ended * pace.failed_percent => open(0, None),
-        true => State::Closed { ended: 0, failed: 0 },
-        false => State::Closed { ended, failed },
-    }
-}
-
-/// How long it stays open after so many tries that failed.
-fn pause(pace: &BreakerPace, bad_probes: u32) -> Duration {
-    let first = Duration::from_millis(pace.open_ms.into());
-    (first * 2_u32.pow(bad_probes.min(DOUBLED_MAX))).min(OPEN_MAX.max(first))
-}
-
-/// The right to send one payment. Dropped without a sign, as when nothing was sent after all, it leaves the probe to the next.
+/// The right to send one payment. If it is dropped without a sign, because nothing was sent after all, the next payment is the
+/// probe.
 #[derive(Debug)]
 pub(crate) struct Ticket<'b> {
     breaker: &'b Breaker,
@@ -271,7 +168,11 @@ impl Drop for Ticket<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::breaker_state::ASKED_FOR_MAX;
+    use crate::refusals::{PAYEES_MAX, RailRefusal};
 
     const PACE: BreakerPace = BreakerPace { calls_min: 4, failed_percent: 50, open_ms: 1_000 };
 
@@ -283,7 +184,7 @@ mod tests {
     }
 
     fn refusal(code: &str, payee: &str, participant: &str) -> Sign {
-        Sign::Refused(Refusal::new(code, payee, participant))
+        Sign::Refused(RailRefusal::new(code, payee, participant))
     }
 
     fn call(breaker: &Breaker, sign: Sign, now: Instant) -> bool {
@@ -346,15 +247,8 @@ mod tests {
         let (breaker, mut now) = breaker();
         let mut pauses = Vec::new();
         breaker.heard(Sign::Hold(None), &PACE, now);
-        for sign in [
-            Sign::Bad,
-            Sign::Hold(None),
-            Sign::Bad,
-            Sign::Hold(None),
-            Sign::Bad,
-            Sign::Hold(None),
-            Sign::Good,
-        ] {
+        let hold = Sign::Hold(None);
+        for sign in [Sign::Bad, hold.clone(), Sign::Bad, hold.clone(), Sign::Bad, hold, Sign::Good] {
             let asked = now;
             while breaker.grants(now) == Grants::None {
                 now += Duration::from_secs(1);
@@ -375,13 +269,6 @@ mod tests {
             breaker.heard(Sign::Hold(None), &PACE, now);
         }
         assert_eq!(breaker.grants(now + Duration::from_secs(1)), Grants::One);
-    }
-
-    #[test]
-    fn a_pause_that_was_asked_for_is_kept_and_none_grows_to_hours() {
-        let long = |open_ms| pause(&BreakerPace { open_ms, ..PACE }, 9);
-        assert_eq!(long(300_000), OPEN_MAX);
-        assert_eq!(long(3_600_000), Duration::from_secs(3600));
     }
 
     #[test]
@@ -439,7 +326,7 @@ mod tests {
             refused += 1;
             assert!(refused < 100, "it is never left alone");
         }
-        assert_eq!(refused, super::super::refusals::PAYEES_MAX);
+        assert_eq!(refused, PAYEES_MAX);
         let later = now + Duration::from_secs(1);
         assert!(call(&breaker, refusal("CLOSED", "yet another", "another"), later), "it goes on");
         assert_eq!(breaker.grants(later + Duration::from_millis(1_999)), Grants::None, "twice as long");
@@ -452,7 +339,7 @@ mod tests {
         let (breaker, now) = breaker();
         let refuse =
             |n: usize| breaker.heard(refusal("CLOSED", &n.to_string(), &(n % 2).to_string()), &PACE, now);
-        let most = super::super::refusals::PAYEES_MAX - 1;
+        let most = PAYEES_MAX - 1;
         assert!((0..most).all(|n| !refuse(n)));
         breaker.heard(Sign::Good, &PACE, now);
         assert!((0..most).all(|n| !refuse(n)), "it begins anew");
@@ -462,7 +349,7 @@ mod tests {
     #[test]
     fn payments_that_a_rail_only_took_do_not_end_a_run_of_refusals_that_questions_hear() {
         let (breaker, now) = breaker();
-        let most = super::super::refusals::PAYEES_MAX;
+        let most = PAYEES_MAX;
         for n in 0..most {
             assert_eq!(breaker.grants(now), Grants::All);
             call(&breaker, Sign::Accepted, now);

@@ -1,9 +1,9 @@
 //! What rails tell us unasked: `POST` or `PUT /callbacks/RAIL/OUTBOX_ID/PROOF`, or `/callbacks/RAIL` of a rail that names the payment
 //! in the body.
 //!
-//! One that the rail signed, as its file says, and that is about this payment is a reply: a final word in it is kept, and settles the
-//! payment at its next turn. Anything else is a hint: the question that is due later is asked now. What arrives decides nothing at
-//! once, and nothing here writes a verdict.
+//! A callback that the rail signed, as its file says, and that is about this payment is a reply: a final answer in it is kept, and
+//! settles the payment at its next turn. Anything else is a hint: the question that is due later is asked now. A callback decides
+//! nothing at once, and nothing here writes a verdict.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -24,19 +24,19 @@ use crate::metrics::Metrics;
 use faults::{self, CrashPoint};
 use observe::listen::{self, Page, page};
 use outbox::complete::Completion;
-use outbox::lease::{CalledPayment, Executor, Held};
+use outbox::lease::{CalledPayment, Executor, LeaseRef};
 use outbox::{Database, Error};
 use payment::{Instruction, KeyForm, Origin, RailKey};
-use rail::{Attempt, Loaded, Rails, Sandbox};
-use verdict::answer::Heard;
+use rail::{CallReport, Loaded, Rails, Sandbox};
+use verdict::answer::CallResult;
 use verdict::decision::{Class, Decision};
-use verdict::outcome::{MoneyMoved, Outcome, Proof, State};
+use verdict::outcome::{CompletionState, MoneyMoved, Outcome, Provenance};
 
 /// Longer ones are not read.
 const BODY_BYTES_MAX: usize = 64 * 1024;
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 
-struct Desk {
+struct CallbackServer {
     rails: Arc<Rails>,
     sandbox: Arc<Sandbox>,
     executor: Executor,
@@ -64,7 +64,7 @@ pub async fn serve(
     metrics: Arc<Metrics>,
 ) -> Infallible {
     let executor = Executor::new(database, "callbacks".to_owned(), 2);
-    let desk = Arc::new(Desk { rails, sandbox, executor, metrics });
+    let desk = Arc::new(CallbackServer { rails, sandbox, executor, metrics });
     listen::answer(listener, move |request| {
         let desk = desk.clone();
         async move { desk.answer(request).await }
@@ -72,7 +72,7 @@ pub async fn serve(
     .await
 }
 
-impl Desk {
+impl CallbackServer {
     async fn answer(&self, request: Request<Incoming>) -> Response<Page> {
         let uri = request.uri().clone();
         let path: Vec<&str> = uri.path().split('/').collect();
@@ -100,7 +100,7 @@ impl Desk {
             }
         };
         self.metrics.called_back(name, hint);
-        // A caller who guesses learns nothing but that the address is wrong. What nobody could make use of is to be said again.
+        // A caller who guesses learns only that the address is wrong. A callback that could not be used is to be sent again.
         page(
             match hint {
                 Hint::Kept | Hint::Taken | Hint::Idle => StatusCode::OK,
@@ -111,7 +111,8 @@ impl Desk {
         )
     }
 
-    /// Whose word it may be, before any of it is read: an address that we gave out, or a header that may be the rail's signature.
+    /// Checks, before the body is read, who may have sent it: an address that we gave out, or a header that may be the rail's
+    /// signature.
     fn admit(&self, name: &str, address: Option<(&str, &str)>, headers: &HeaderMap) -> Option<Admitted> {
         let rail = self.rails.get(name)?;
         let loaded = rail.current();
@@ -119,7 +120,7 @@ impl Desk {
             Some((outbox_id, proof)) => {
                 Some(Uuid::parse_str(outbox_id).ok().filter(|outbox_id| rail.vouches(*outbox_id, proof))?)
             }
-            // Whoever may name any payment has to be the rail.
+            // A caller that may name any payment has to be the rail.
             None => {
                 let callback =
                     loaded.form.callback.as_ref().filter(|callback| callback.is_named_by_body())?;
@@ -181,7 +182,7 @@ impl Desk {
         Ok(found.into_iter().find(|outbox_id| is_named(*outbox_id, &said, form)))
     }
 
-    /// Reads and judges what the rail signed; none where it says nothing new.
+    /// Reads and judges what the rail signed. None where it says nothing new.
     async fn hear(
         &self,
         rail: &str,
@@ -194,20 +195,21 @@ impl Desk {
         let Some(instruction) = instruction(outbox_id, &payment) else { return Ok(None) };
         let token = token(&called.body);
         let payee = instruction.destination.clone();
-        let attempt =
-            loaded.hear(&self.sandbox, callback, Arc::new(instruction), called.headers, called.body).await;
+        let attempt = loaded
+            .read_callback(&self.sandbox, callback, Arc::new(instruction), called.headers, called.body)
+            .await;
         let is_braked = match &attempt.heard {
-            Heard::Reading(reading) => reading.veto.is_some(),
+            CallResult::Reading(reading) => reading.veto.is_some(),
             _ => true,
         };
         if is_braked {
             self.metrics.calls.vetoed(rail);
-            tracing::warn!(rail, payment = %outbox_id, "{rail}: the adapter does not bear out a signed callback");
+            tracing::warn!(rail, payment = %outbox_id, "{rail}: the adapter vetoed a signed callback");
             return Ok(Some(Hint::Braked));
         }
-        let decision = verdict::query(&attempt.heard, &attempt.witness).without(&payee);
+        let decision = verdict::judge_query(&attempt.heard, &attempt.witness).without(&payee);
         let Some(outcome) = said(&decision, &payment, &attempt) else { return Ok(None) };
-        let completion = Completion { held: Held { outbox_id, lease_token: token }, outcome };
+        let completion = Completion { held: LeaseRef { outbox_id, lease_token: token }, outcome };
         if self.executor.record_callback(&completion).await? {
             self.metrics.writes.late_answers.inc();
         }
@@ -215,27 +217,27 @@ impl Desk {
     }
 }
 
-/// What is kept of a decision, unless it is known already: a final word, and that the rail has the payment.
-fn said(decision: &Decision, payment: &CalledPayment, attempt: &Attempt) -> Option<Outcome> {
+/// What is kept of a decision, unless it is known already: a final answer, and that the rail has the payment.
+fn said(decision: &Decision, payment: &CalledPayment, attempt: &CallReport) -> Option<Outcome> {
     let (state, money_moved) = match decision.class {
-        Class::Success => (State::Dispatched, MoneyMoved::Yes),
-        Class::Terminal => (State::Failed, MoneyMoved::No),
-        Class::TerminalReview => (State::Failed, MoneyMoved::Unknown),
-        Class::Pending => (State::Retryable, MoneyMoved::Unknown),
+        Class::Success => (CompletionState::Dispatched, MoneyMoved::Yes),
+        Class::Terminal => (CompletionState::Failed, MoneyMoved::No),
+        Class::TerminalReview => (CompletionState::Failed, MoneyMoved::Unknown),
+        Class::Pending => (CompletionState::Retryable, MoneyMoved::Unknown),
         _ => return None,
     };
     let is_known = match state {
-        State::Dispatched => payment.state == "DISPATCHED",
-        State::Failed => payment.state == "FAILED" && payment.money_moved == "no",
-        State::Retryable => payment.state != "PENDING",
+        CompletionState::Dispatched => payment.state == "DISPATCHED",
+        CompletionState::Failed => payment.state == "FAILED" && payment.money_moved == "no",
+        CompletionState::Retryable => payment.state != "PENDING",
     };
     (!is_known).then(|| Outcome {
         money_moved: Some(money_moved),
         rail_reference: decision.rail_reference.clone(),
         rail_code: decision.rail_code.clone(),
-        error_code: decision.error_code.map(|code| code.as_str().to_owned()),
+        error_code: decision.error_code,
         error_message: decision.message.clone(),
-        proof: Proof { adapter_digest: Some(*attempt.digest.as_bytes()), ..Proof::default() },
+        proof: Provenance { adapter_digest: Some(*attempt.digest.as_bytes()), ..Provenance::default() },
         ..Outcome::new(state)
     })
 }
@@ -250,12 +252,12 @@ fn instruction(outbox_id: Uuid, payment: &CalledPayment) -> Option<Instruction> 
     Instruction::read(origin, payment.payload.get(), 1).ok()
 }
 
-/// Whether a rail's text is the key of this payment. Rails change its case.
+/// Whether a rail's text is the key of this payment. Rails change upper and lower case.
 fn is_named(outbox_id: Uuid, said: &str, form: KeyForm) -> bool {
     RailKey::of(outbox_id).form(form).eq_ignore_ascii_case(said)
 }
 
-/// The same for the same words, so that they are kept once.
+/// The same for the same body, so that it is kept once.
 fn token(body: &[u8]) -> Uuid {
     let digest: [u8; 32] = Sha256::digest(body).into();
     let mut bytes = [0; 16];

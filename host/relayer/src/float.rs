@@ -9,11 +9,11 @@ use tokio::time::Instant;
 use crate::host::Host;
 use crate::lane::Lane;
 
-/// Whether a question is due.
+/// How often it checks whether a question is due.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Asks a rail as often as its file says, for as long as it is polled. A rail that does not answer changes nothing, and holds up no
-/// other.
+/// Asks a rail as often as its file says, for as long as this is polled. A rail that does not answer changes nothing and delays no
+/// other rail.
 pub(crate) async fn watch(host: Arc<Host>, lane: Arc<Lane>) {
     let mut due: BTreeMap<String, Instant> = BTreeMap::new();
     loop {
@@ -29,7 +29,7 @@ pub(crate) async fn watch(host: Arc<Host>, lane: Arc<Lane>) {
                 Ok(left) => float_is(&host, &lane, currency, left, float.floor_minor(currency)),
                 Err(error) => {
                     host.metrics.rails.float_unknown(rail);
-                    tracing::warn!(rail, currency, %error, "{rail}: what is left in {currency} is not known: {error}");
+                    tracing::warn!(rail, currency, %error, "{rail}: the float in {currency} is unknown: {error}");
                 }
             }
         }

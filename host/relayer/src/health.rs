@@ -14,18 +14,18 @@ use tokio::time::timeout;
 
 use crate::metrics::Metrics;
 
-/// A database that has not answered by then is not ready.
+/// A database that has not answered within this time is not ready.
 const READY_WITHIN: Duration = Duration::from_secs(2);
 const QUEUE_COUNTED_EVERY: Duration = Duration::from_secs(10);
-/// Counting a long queue takes its time: it gets no more than this part of it.
+/// To count a long queue takes long: counting gets no more than this part of the time.
 const QUEUE_COUNTED_SHARE: u32 = 20;
 
 /// Ready: the database answers, the schema fits, the executor may log in, outcomes can be written, and nobody said stop. Adapters are
-/// loaded before anything is answered.
+/// loaded before any page is answered.
 #[derive(Debug, Clone)]
 pub struct Health {
     pub reader: Reader,
-    /// Leases with a login of its own, which may be wrong by itself.
+    /// It leases with a login of its own, which may be wrong on its own.
     pub executor: Executor,
     pub metrics: Arc<Metrics>,
     /// True from when the host was told to stop: it takes nothing new.
@@ -58,7 +58,7 @@ impl Health {
         }
     }
 
-    /// On connections that are open already: a probe costs the database two statements.
+    /// The connections are open already: a probe costs the database two statements.
     async fn ask_database(&self) -> Result<(), Error> {
         self.reader.verify_schema().await?;
         self.executor.next_due_at(&[]).await.map(drop)
@@ -80,7 +80,7 @@ impl Health {
     }
 }
 
-/// Where the database is and who logs in is for the log, not for whoever finds this page.
+/// Where the database is and who logs in stands in the log. Whoever finds this page must not see it.
 fn told(error: &Error) -> String {
     match error {
         Error::Unreachable(_) => "the database cannot be reached".to_owned(),

@@ -1,11 +1,11 @@
 //! What became of a callback.
 
-/// What becomes of a callback, for those who count them.
+/// What became of a callback, as it is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hint {
     /// It was signed and says something of the payment: it is kept, and settles the payment where it is final.
     Kept,
-    /// It was signed and final, and the adapter does not bear it out or failed at it: the rail is to say it again.
+    /// It was signed and final, and the adapter does not confirm it or failed at it: the rail is to send it again.
     Braked,
     /// It was signed and names a payment that is not known here. A person has to look.
     Unmatched,
@@ -13,7 +13,7 @@ pub enum Hint {
     Taken,
     /// There is nothing to ask: it is being called about, has its verdict, or was never sent.
     Idle,
-    /// No address that we gave out, or not signed by the rail.
+    /// Not an address that we gave out, or not signed by the rail.
     Forged,
     /// The database could not be told.
     Failed,

@@ -6,95 +6,95 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use outbox::lease::{Executor, Held, Lease, Stopped};
+use outbox::lease::{Executor, Lease, LeaseRef, Stopped};
 use rail::{Rails, Sandbox};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use crate::lanes::Lanes;
-use crate::marker::Marker;
+use crate::mark_requests::Marker;
 use crate::metrics::Metrics;
-use crate::options::Options;
+use crate::options::RelayerOptions;
+use crate::unused::Unused;
 
-/// Longer than any lease lasts, also where the database's clock goes back by hours.
+/// Longer than any lease lasts, also if the database's clock goes back by hours.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// What all parts of a running host share.
 pub(crate) struct Host {
-    pub(crate) options: Options,
-    /// Each has connections of its own. A server process that does the same again and again has all it needs at hand, and takes
-    /// two thirds of the time.
+    pub(crate) options: RelayerOptions,
+    /// Three pools: a server process that repeats the same statements keeps its caches warm, and takes two thirds of the time.
     pub(crate) claimer: Executor,
     pub(crate) writer: Executor,
-    pub(crate) keeper: Executor,
+    pub(crate) housekeeper: Executor,
     pub(crate) marker: Marker,
     pub(crate) sandbox: Arc<Sandbox>,
     pub(crate) rails: Arc<Rails>,
     pub(crate) lanes: Lanes,
     pub(crate) metrics: Arc<Metrics>,
     /// Leases that are ours, and until when we trust them.
-    pub(crate) flights: Mutex<HashMap<Uuid, Flight>>,
-    /// Tokens of leases that were given to a rail and of which nothing more is known here: their tasks panicked, or what they
-    /// heard came too late. What became of them is for the next holder to ask.
+    pub(crate) held_leases: Mutex<HashMap<Uuid, TrustedLease>>,
+    /// Tokens of leases that were given to a rail and of which nothing more is known here: their tasks panicked, or their answers
+    /// came too late. The next holder asks what became of them.
     pub(crate) abandoned: Mutex<HashMap<Uuid, Instant>>,
     /// What a person stopped, as of a second ago.
-    pub(crate) stopped: ArcSwap<Known>,
-    /// Rails that this host stopped, on their way to the database.
+    pub(crate) stopped: ArcSwap<StopCache>,
+    /// Rails that this host stopped: the writes to the database.
     pub(crate) stops: Mutex<Vec<JoinHandle<()>>>,
-    /// And since when the database knows of them. From then on what the database says counts.
+    /// And since when the database knows of them. From then on the database's word counts.
     pub(crate) told_of_stop: Mutex<BTreeMap<String, Instant>>,
     /// Writes that the database does not take at the moment.
     pub(crate) unwritten: AtomicUsize,
     /// Leases whose end could not be written before this host ended.
     pub(crate) given_up: AtomicUsize,
-    /// The time to drain is over: no write is repeated any more.
+    /// True when the time to drain is over: then no write is repeated any more.
     pub(crate) gives_up: watch::Sender<bool>,
-    /// A place is free again.
+    /// A slot is free again.
     pub(crate) freed: Notify,
     pub(crate) stop: watch::Receiver<bool>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Flight {
-    pub(crate) held: Held,
-    pub(crate) lease: Duration,
+pub(crate) struct TrustedLease {
+    pub(crate) held: LeaseRef,
+    pub(crate) length: Duration,
     /// On the monotonic clock, from before the claim or its extension was sent.
     pub(crate) trusted_until: Instant,
 }
 
 /// What is stopped, and when that was asked for.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct StopCache {
     pub(crate) stopped: Stopped,
     pub(crate) asked: Option<Instant>,
 }
 
-/// A lease counts as ours while this lives. A task that panics drops it too, and the lease is left to end by itself.
-pub(crate) struct Aloft {
+/// A lease counts as ours while this lives. A task that panics drops it too. Then the lease is left to end by itself.
+pub(crate) struct LeaseGuard {
     pub(crate) host: Arc<Host>,
-    pub(crate) held: Held,
+    pub(crate) held: LeaseRef,
 }
 
-impl Aloft {
-    pub(crate) fn new(host: &Arc<Host>, flight: Flight) -> Self {
-        let held = flight.held;
-        host.flights().insert(held.outbox_id, flight);
+impl LeaseGuard {
+    pub(crate) fn new(host: &Arc<Host>, lease: TrustedLease) -> Self {
+        let held = lease.held;
+        host.trusted_leases().insert(held.outbox_id, lease);
         Self { host: host.clone(), held }
     }
 }
 
-impl Drop for Aloft {
+impl Drop for LeaseGuard {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.host.abandon(self.held);
         }
-        let mut flights = self.host.flights();
+        let mut leases = self.host.trusted_leases();
         // The row may be leased again by now, under another token.
-        if flights.get(&self.held.outbox_id).is_some_and(|flight| flight.held == self.held) {
-            flights.remove(&self.held.outbox_id);
+        if leases.get(&self.held.outbox_id).is_some_and(|lease| lease.held == self.held) {
+            leases.remove(&self.held.outbox_id);
         }
-        drop(flights);
+        drop(leases);
         self.host.freed.notify_one();
     }
 }
@@ -104,36 +104,43 @@ impl Host {
         *self.stop.borrow()
     }
 
-    pub(crate) fn flights(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, Flight>> {
-        self.flights.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn trusted_leases(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, TrustedLease>> {
+        self.held_leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn abandon(&self, held: Held) {
+    pub(crate) fn abandon(&self, held: LeaseRef) {
         let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
         abandoned.insert(held.lease_token, Instant::now());
     }
 
-    /// Tokens of all leases that this host knows of. Flights first: a token becomes abandoned before its flight ends, so that it is
-    /// in one of the two whenever they are read in this order.
+    /// Tokens of all leases that this host knows of. Held leases first: a token becomes abandoned before its lease is dropped, so
+    /// it is in one of the two whenever they are read in this order.
     pub(crate) fn known_tokens(&self) -> Vec<Uuid> {
-        let mut known = self.flights().values().map(|flight| flight.held.lease_token).collect::<HashSet<_>>();
+        let mut known =
+            self.trusted_leases().values().map(|lease| lease.held.lease_token).collect::<HashSet<_>>();
         let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
         abandoned.retain(|_, since| since.elapsed() < FORGOTTEN_AFTER);
         known.extend(abandoned.keys());
         known.into_iter().collect()
     }
 
-    /// Its rail is paused or its participant suspended: it is not handed over now. A claim obeys both, so what was heard before it
-    /// was sent is old news; a row that may be asked about is leased all the same.
-    pub(crate) fn is_held_back(&self, lease: &Lease, claim_sent: Instant) -> bool {
+    /// Its rail is paused or its participant is suspended: it is not handed over now. A claim obeys both, so only what was heard
+    /// after the claim was sent is news. A row that may be asked about is leased all the same.
+    pub(crate) fn paused_or_suspended(&self, lease: &Lease, claim_sent: Instant) -> Option<Unused> {
         let known = self.stopped.load();
-        let is_news = lease.unsettled || known.asked.is_some_and(|asked| asked > claim_sent);
-        is_news
-            && (known.stopped.rails.contains(&lease.rail_type)
-                || known.stopped.participants.contains(&lease.participant_id))
+        if !lease.unsettled && known.asked.is_none_or(|asked| asked <= claim_sent) {
+            return None;
+        }
+        match &known.stopped {
+            stopped if stopped.rails.contains(&lease.rail_type) => Some(Unused::RailPaused),
+            stopped if stopped.participants.contains(&lease.participant_id) => {
+                Some(Unused::ParticipantSuspended)
+            }
+            _ => None,
+        }
     }
 
-    /// Nothing new is taken while what came of the old cannot be written.
+    /// The host takes nothing new while outcomes cannot be written.
     pub(crate) fn can_write(&self) -> bool {
         self.unwritten.load(Ordering::Acquire) == 0
     }
@@ -142,7 +149,7 @@ impl Host {
         self.told_of_stop.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// More is due on some rail than it may take at the moment.
+    /// On some rail more is due than the rail may take at the moment.
     pub(crate) fn is_crowded(&self) -> bool {
         let now = Instant::now();
         self.lanes.all().values().any(|lane| lane.is_crowded(now))

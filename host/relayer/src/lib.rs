@@ -3,40 +3,54 @@
 //! In the order in which a payment meets them:
 //!
 //! - [`run`]: a host from its start to its end · [`host`]: what its parts share · [`options`]: how it works
-//! - [`claim`]: wakes and leases · [`lane`]: how much a rail may take ([`breaker`], [`refusals`]) · [`lanes`]: all of them ([`new_rails`])
-//! - [`attempt`]: one payment through one call ([`marker`], [`mark`] before it, where the rail needs that)
-//! - [`report`]: writes down what came of it, however long that takes ([`persist`])
-//! - [`keep`]: repair, heartbeat, parking, signs of life · [`float`]: what is left to pay from
+//! - [`claim`]: leases what is due, when [`rhythm`] says so ([`presence`], [`notifications`], [`database_clock`], [`unanswered`])
+//! - [`lane`]: how much a rail may take ([`queue_view`], [`breaker`], [`breaker_state`], [`refusals`])
+//! - [`lanes`]: all of them ([`new_rails`])
+//! - [`dispatch`]: a task for each payment · [`attempt`]: one payment through one call ([`rail_call`], [`signs`], and before it
+//!   [`mark_requests`] and [`mark_writer`], where the rail needs that)
+//! - [`report`]: writes down what came of it, however long that takes ([`persist`]) · [`unused`]: why a lease goes back
+//! - [`housekeeping`]: repair, heartbeat, parking, stops · [`float`]: what is left to pay from
 //! - [`callbacks`]: what rails tell us unasked ([`hint`]) · [`health`]: whether this host can do its work · [`metrics`]: what it counts
-//! - [`stop`]: a rail that only a person may start again · [`jitter`]: pauses, scattered
+//! - [`stop`]: a rail that only a person may start again · [`jitter`]: scattered pauses
 //! - [`known_bad`]: what a host without a guard would do
 
 mod attempt;
 mod breaker;
+mod breaker_state;
 pub mod callbacks;
 mod claim;
+mod database_clock;
+mod dispatch;
 mod float;
 mod health;
 mod hint;
 mod host;
+mod housekeeping;
 mod jitter;
-mod keep;
 mod known_bad;
 mod lane;
 mod lanes;
-mod mark;
-mod marker;
+mod mark_requests;
+mod mark_writer;
 mod metrics;
 mod new_rails;
+mod notifications;
 mod options;
 mod persist;
+mod presence;
+mod queue_view;
+mod rail_call;
 mod refusals;
 mod report;
+mod rhythm;
 mod run;
+mod signs;
 mod stop;
+mod unanswered;
+mod unused;
 
 pub use health::Health;
 pub use hint::Hint;
 pub use metrics::Metrics;
-pub use options::{Exchanged, Options};
+pub use options::{Exchanged, RelayerOptions};
 pub use run::run;

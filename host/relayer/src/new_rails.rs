@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use crate::float;
 use crate::host::Host;
 
-/// Files are looked at once a second: a new one is served within two.
+/// Files are checked once a second: a new one is served within two.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The database is asked again about a rail that it does not know.
 const ASK_EVERY: Duration = Duration::from_secs(5);
@@ -24,12 +24,12 @@ pub(crate) async fn run(host: &Arc<Host>, database: &Database) {
     for lane in host.lanes.all().values() {
         floats.spawn(float::watch(host.clone(), lane.clone()));
     }
-    // When the database was asked last about a rail, and why it was not served then.
+    // When the database was asked last about a rail, and why the rail was not served then.
     let mut asked: BTreeMap<String, (Instant, String)> = BTreeMap::new();
     loop {
         tokio::select! {
             () = sleep(LOOK_EVERY) => {}
-            // It watches for ever: without it a rail would pay below its floor, or not at all.
+            // It never ends by itself. Without it a rail would pay below its floor, or not at all.
             Some(ended) = floats.join_next() => panic!("a float is no longer watched: {ended:?}"),
         }
         for rail in host.rails.all().into_iter().filter(|rail| host.lanes.get(&rail.name).is_none()) {
@@ -37,11 +37,11 @@ pub(crate) async fn run(host: &Arc<Host>, database: &Database) {
             if asked.get(&name).is_some_and(|(at, _)| at.elapsed() < ASK_EVERY) {
                 continue;
             }
-            // First: what is verified is what is served.
+            // First this: what is verified is what is served.
             rail.set_promised(true);
             let told = facts(&rail);
             match ready::verify_rail(database, told.clone()).await {
-                // It was put right in this very moment: the next look is about the new one.
+                // The file was corrected at this very moment: the next check is about the new one.
                 Ok(()) if facts(&rail) != told => rail.set_promised(false),
                 Ok(()) => {
                     host.metrics.expect_rail(&name);
@@ -66,7 +66,7 @@ pub(crate) async fn run(host: &Arc<Host>, database: &Database) {
     }
 }
 
-/// What the database has to know of it.
+/// What the database has to know of a rail.
 fn facts(rail: &Rail) -> RailFacts {
     let loaded = rail.current();
     RailFacts {

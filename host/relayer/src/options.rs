@@ -5,27 +5,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use payment::Instruction;
-use rail::{Attempt, Task};
+use rail::{CallReport, Task};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
 /// How a host works.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct RelayerOptions {
     /// Unique per start of a process: it is part of the fence.
     pub worker_id: String,
     pub connections: u32,
-    /// Looks at the queue this often though no bell rang.
+    /// It looks at the queue this often, also without a notification.
     pub poll: Duration,
-    /// Hears the doorbell.
+    /// It listens for notifications.
     pub listen: bool,
-    /// What is in flight may take this long when the host is told to stop.
+    /// Attempts may still take this long when the host is told to stop.
     pub drain: Duration,
     /// Months of the history that are made before they are needed.
     pub months_ahead: i32,
     /// Somebody wants to see the span of each payment.
     pub spans: bool,
-    /// Somebody keeps every exchange; their rails are loaded to be recorded.
+    /// Somebody keeps every exchange. Then the rails are loaded to be recorded.
     pub recorder: Option<mpsc::UnboundedSender<Exchanged>>,
 }
 
@@ -37,10 +37,10 @@ pub struct Exchanged {
     pub payment: Arc<Instruction>,
     /// What was captured before it.
     pub captured: BTreeMap<String, String>,
-    pub attempt: Attempt,
+    pub attempt: CallReport,
 }
 
-impl Default for Options {
+impl Default for RelayerOptions {
     fn default() -> Self {
         Self {
             worker_id: format!("railhost-{}", Uuid::new_v4().simple()),

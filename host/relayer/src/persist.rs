@@ -1,5 +1,5 @@
-//! Writes what must not be forgotten, for as long as it takes. A place is free only when what came of it is durable; until then
-//! the host takes nothing new, whatever the reason.
+//! Writes what must not be forgotten, for as long as it takes. A slot is free only when its outcome is durable. Until then the host
+//! takes nothing new, whatever the reason.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -11,12 +11,11 @@ use outbox::Error;
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Between two log lines about the same write.
-const TOLD_EVERY: Duration = Duration::from_secs(60);
-
+const LOGGED_EVERY: Duration = Duration::from_secs(60);
 /// Between two tries to begin.
 const BEGUN_AGAIN: Duration = Duration::from_millis(500);
 
-/// Counts among what cannot be written while it lives.
+/// While this lives, its write counts as one that the database does not take.
 struct Unwritten<'h>(&'h Host);
 
 impl<'h> Unwritten<'h> {
@@ -35,22 +34,22 @@ impl Drop for Unwritten<'_> {
     }
 }
 
-/// Whether a refusal is of what was said, and saying it again is in vain. An outcome is never given up like that: what is wrong
-/// with one row is that row's answer, and everything else is for somebody to mend.
+/// Whether the database's refusal of a write is final, so that another try is in vain. For outcomes it never is: what is wrong with
+/// one row is that row's answer, and a person mends everything else.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum WriteRefusal {
     Final,
     Never,
 }
 
-/// Repeats a write until the database has taken it, or refuses what it says. `what` is told where it has to wait.
+/// Repeats a write until the database has taken it, or refuses it for good. `what` names it in the log.
 ///
-/// After an answer that did not come nobody knows whether the write took effect, or whether a standby has it. Saying it again is
-/// safe, and what follows is a commit of its own that waits for whatever commits have to wait for.
+/// Where the answer did not come, nobody knows whether the write took effect, or whether a standby has it. To repeat it is safe. A
+/// commit of its own follows, which waits for whatever commits have to wait for.
 pub(crate) async fn persist<T, F: Future<Output = Result<T, Error>>>(
     host: &Host,
     what: &str,
-    refused: Refused,
+    refused: WriteRefusal,
     write: impl Fn() -> F,
 ) -> Result<T, Error> {
     let mut pause = PAUSE_FIRST;
@@ -74,20 +73,20 @@ pub(crate) async fn persist<T, F: Future<Output = Result<T, Error>>>(
                 host.metrics.writes.writes_failed.inc();
                 return Err(error);
             }
-            Err(error) if refused == Refused::Final && !error.may_pass() => return Err(error),
+            Err(error) if refused == WriteRefusal::Final && !error.may_pass() => return Err(error),
             Err(error) => error,
         };
         host.metrics.writes.writes_failed.inc();
         match &mut waits {
-            Some((_, told)) if told.elapsed() < TOLD_EVERY => {}
-            Some((_, told)) => {
-                *told = Instant::now();
+            Some((_, logged)) if logged.elapsed() < LOGGED_EVERY => {}
+            Some((_, logged)) => {
+                *logged = Instant::now();
                 tracing::error!(%error, "{what}: still not written: {error}");
             }
-            // One conflict is nothing to tell of.
+            // A single conflict is not logged.
             None => {
                 if !matches!(error, Error::Conflict(_)) {
-                    tracing::error!(%error, "{what}: cannot be written, nothing new is taken until it is: {error}");
+                    tracing::error!(%error, "{what}: cannot be written; no new payments are leased until it is: {error}");
                 }
                 waits = Some((Unwritten::new(host), Instant::now()));
             }
@@ -103,8 +102,8 @@ pub(crate) async fn persist<T, F: Future<Output = Result<T, Error>>>(
     }
 }
 
-/// What a host has to do before its first claim. A server that is restarted in this moment ends no host: it is waited for.
-pub(crate) async fn patiently<T, F>(host: &Host, act: impl Fn() -> F) -> Result<T, Error>
+/// What a host has to do before its first claim. If the server restarts at this moment, the host waits for it and does not end.
+pub(crate) async fn retry_while_unreachable<T, F>(host: &Host, act: impl Fn() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {

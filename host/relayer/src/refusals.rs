@@ -1,27 +1,27 @@
-//! A rail that refuses everybody: a wrong header of ours, a closed bank, an empty float that it does not call so. Each refusal by
-//! itself is a verdict on one payment; a run of one code is a word on the rail. One participant alone neither makes a run, or it
-//! could stop a rail for all others with payees that do not exist, nor ends one with refusals of its own.
+//! A rail that refuses everybody: a wrong header of ours, a closed bank, an empty float under another name. Each refusal by itself
+//! is a verdict on one payment. A run of refusals with one code says something about the rail. One participant alone cannot make a
+//! run: it could stop a rail for all others with payees that do not exist. Nor can it end one with refusals of its own.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// So many different payees, one after the other, without a payment between them.
+/// A run is this many different payees, one after the other, without a payment between them.
 pub(crate) const PAYEES_MAX: usize = 8;
-/// Codes that are counted at a time. A rail that has more of them says each of something else.
+/// Codes that are counted at a time. A rail with more codes than this says something else with each.
 const CODES_MAX: usize = 16;
-/// Of which one participant's count no further than this: the others' have to say the same.
+/// Of these, at most this many count for one participant: payees of others have to be refused too.
 const PAYEES_OF_ONE_MAX: usize = PAYEES_MAX / 2;
 
-/// A final no, as far as it says something of the rail.
+/// A final no, as far as it says something about the rail.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct RailRefusal {
     code: String,
-    /// Digests: nobody has to know more here.
+    /// Digests: more need not be known here.
     payee: u64,
     participant: u64,
 }
 
-impl Refusal {
+impl RailRefusal {
     pub(crate) fn new(code: &str, payee: impl Hash, participant: &str) -> Self {
         Self { code: code.to_owned(), payee: digest(payee), participant: digest(participant) }
     }
@@ -40,13 +40,13 @@ pub(crate) struct Refusals(HashMap<String, Run>);
 /// Refusals with one code.
 #[derive(Debug, Default)]
 struct Run {
-    /// By participant. Bounded, for a run may go on for ever.
+    /// By participant. Bounded, because a run may go on for ever.
     payees: HashMap<u64, HashSet<u64>>,
 }
 
 impl Refusals {
-    /// True if by now they speak of the rail.
-    pub(crate) fn saw(&mut self, refusal: &Refusal) -> bool {
+    /// True if by now they say something about the rail.
+    pub(crate) fn saw(&mut self, refusal: &RailRefusal) -> bool {
         if !self.0.contains_key(&refusal.code) && self.0.len() >= CODES_MAX {
             return false;
         }
@@ -60,7 +60,7 @@ impl Refusals {
 }
 
 impl Run {
-    fn saw(&mut self, refusal: &Refusal) -> bool {
+    fn saw(&mut self, refusal: &RailRefusal) -> bool {
         if self.count() < PAYEES_MAX {
             let payees = self.payees.entry(refusal.participant).or_default();
             if payees.len() < PAYEES_OF_ONE_MAX {
@@ -82,7 +82,7 @@ mod tests {
     fn run(refusals: impl IntoIterator<Item = (&'static str, usize, usize)>) -> bool {
         let mut seen = Refusals::default();
         refusals.into_iter().fold(false, |_, (code, payee, participant)| {
-            seen.saw(&Refusal::new(code, payee, &participant.to_string()))
+            seen.saw(&RailRefusal::new(code, payee, &participant.to_string()))
         })
     }
 

@@ -1,4 +1,4 @@
-//! Writes down how attempts ended, many at a time. A place is free when its outcome is durable, not before.
+//! Writes down how attempts ended, many at a time. A slot is free when its outcome is durable, not before.
 
 use std::mem;
 use std::sync::Arc;
@@ -11,44 +11,53 @@ use tokio::time::sleep_until;
 use tracing::{Instrument, Span};
 
 use crate::attempt::End;
-use crate::host::{Aloft, Host};
-use crate::lane::{GATHER, Place};
-use crate::persist::{Refused, persist};
+use crate::host::{Host, LeaseGuard};
+use crate::lane::Slot;
+use crate::persist::{WriteRefusal, persist};
+use crate::queue_view::GATHER;
+use crate::unused::Unused;
 use faults::{self, CrashPoint, Guard, crash_point};
 use outbox::Error;
 use outbox::complete::Completion;
-use outbox::lease::{Held, Hold};
+use outbox::lease::{Hold, LeaseRef};
 use verdict::error_code::ErrorCode;
 
 /// In one statement.
 const BATCH_MAX: usize = 500;
 /// Statements at a time.
 pub(crate) const WRITES_MAX: u32 = 4;
-/// A batch waits no longer than this for the one before it: a single write that is stuck must not hold up all the others.
+/// A batch waits no longer than this for the one before it. A single write that is stuck must not hold up all the others.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 
-pub(crate) struct Ended {
+pub(crate) struct FinishedAttempt {
     pub rail: String,
     /// When its claim was sent.
     pub sent: Instant,
-    pub held: Held,
+    pub held: LeaseRef,
     pub end: End,
     /// Of the payment, from its claim until what came of it is written.
     pub span: Span,
-    pub place: Place,
-    pub aloft: Aloft,
+    pub slot: Slot,
+    pub guard: LeaseGuard,
 }
 
 /// What a written outcome is measured by.
-struct Claimed {
+struct CompletionTiming {
     rail: String,
     sent: Instant,
     span: Span,
 }
 
-/// Runs until the last attempt has ended and is written. While one batch is on its way the next one gathers; one that is full
+/// A lease that goes back, and why.
+struct Returned {
+    rail: String,
+    held: LeaseRef,
+    reason: Unused,
+}
+
+/// Runs until the last attempt has ended and is written. While one batch is on its way the next one gathers. A batch that is full
 /// or has waited does not wait longer.
-pub(crate) async fn run(host: Arc<Host>, mut endings: UnboundedReceiver<Ended>) {
+pub(crate) async fn run(host: Arc<Host>, mut endings: UnboundedReceiver<FinishedAttempt>) {
     let (mut batch, mut writing) = (Vec::new(), JoinSet::new());
     let (mut open, mut gathers_since) = (true, Instant::now());
     while open || !batch.is_empty() || !writing.is_empty() {
@@ -59,7 +68,7 @@ pub(crate) async fn run(host: Arc<Host>, mut endings: UnboundedReceiver<Ended>) 
             more = endings.recv_many(&mut batch, space), if open && space > 0 => open = more > 0,
             Some(written) = writing.join_next() => {
                 if let Err(error) = written {
-                    tracing::error!(%error, "outcomes were not written, others will ask: {error}");
+                    tracing::error!(%error, "outcomes were not written; other hosts will query the rail: {error}");
                 }
             }
             () = sleep_until(due.into()), if !was_empty && writing.len() < WRITES_MAX as usize => {}
@@ -75,40 +84,40 @@ pub(crate) async fn run(host: Arc<Host>, mut endings: UnboundedReceiver<Ended>) 
     }
 }
 
-/// For how long a batch gathers: behind another one, and where places are short, while others will soon be ready.
+/// For how long a batch gathers: behind another one, and where slots are short, while others will soon be ready.
 fn patience(host: &Host, gathered: usize, nothing_is_written: bool) -> Duration {
     match nothing_is_written {
         false => WAIT_MAX,
-        true if gathered * 4 < host.flights().len() && host.is_crowded() => GATHER,
+        true if gathered * 4 < host.trusted_leases().len() && host.is_crowded() => GATHER,
         true => Duration::ZERO,
     }
 }
 
-async fn write(host: Arc<Host>, batch: Vec<Ended>) {
+async fn write(host: Arc<Host>, batch: Vec<FinishedAttempt>) {
     if host.is_stopping() {
         crash_point(CrashPoint::Draining);
     }
-    let (mut completions, mut claims, mut holds, mut unused, mut places) =
+    let (mut completions, mut claims, mut holds, mut unused, mut slots) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for Ended { rail, sent, held, end, span, place, aloft } in batch {
+    for FinishedAttempt { rail, sent, held, end, span, slot, guard } in batch {
         match end {
             End::Outcome(outcome) => {
                 completions.push(Completion { held, outcome: *outcome });
-                claims.push(Claimed { rail, sent, span });
+                claims.push(CompletionTiming { rail, sent, span });
             }
             End::Held(hold) => holds.push(*hold),
-            End::Unused => unused.push(held),
+            End::Unused(reason) => unused.push(Returned { rail, held, reason }),
         }
-        places.push((place, aloft));
+        slots.push((slot, guard));
     }
     keep_captured(&host, &completions).await;
     complete(&host, &completions, &claims).await;
     hold(&host, &holds).await;
     release(&host, &unused).await;
-    drop(places);
+    drop(slots);
 }
 
-/// What later requests need is durable before the outcome that says there will be some.
+/// What later requests need is durable before the outcome that announces them.
 async fn keep_captured(host: &Host, completions: &[Completion]) {
     let captured: Vec<_> = completions
         .iter()
@@ -118,18 +127,18 @@ async fn keep_captured(host: &Host, completions: &[Completion]) {
         return;
     }
     let write =
-        persist(host, "captured values", Refused::Final, || host.writer.keep_captured(&captured, true));
+        persist(host, "captured values", WriteRefusal::Final, || host.writer.keep_captured(&captured, true));
     if let Err(error) = write.await {
         tracing::error!(%error, "what was read of {} payments for later requests was not kept: {error}", captured.len());
     }
 }
 
-/// A token that has completed is recognised, so this may be repeated until an answer comes.
-async fn complete(host: &Host, completions: &[Completion], claims: &[Claimed]) {
+/// The database recognises a token that has completed, so this may be repeated until an answer comes.
+async fn complete(host: &Host, completions: &[Completion], claims: &[CompletionTiming]) {
     if completions.is_empty() {
         return;
     }
-    let write = persist(host, "outcomes", Refused::Never, || host.writer.complete_batch(completions));
+    let write = persist(host, "outcomes", WriteRefusal::Never, || host.writer.complete_batch(completions));
     let answers = match faults::sending(CrashPoint::CompletionSent, write).await {
         Ok(answers) => answers,
         Err(error) => {
@@ -156,9 +165,8 @@ async fn complete(host: &Host, completions: &[Completion], claims: &[Claimed]) {
         match answer {
             Ok(done) => {
                 claimed.span.record("state", &done.state);
-                claimed.span.record("error_code", completion.outcome.error_code.as_deref());
-                let pending =
-                    completion.outcome.error_code.as_deref() == Some(ErrorCode::RailPending.as_str());
+                claimed.span.record("error_code", completion.outcome.error_code.map(ErrorCode::as_str));
+                let pending = completion.outcome.error_code == Some(ErrorCode::RailPending);
                 let took = claimed.sent.elapsed();
                 host.metrics.writes.written(&claimed.rail, &done.state, pending, done.attempt_no, took);
                 tracing::debug!(%payment, state = done.state, "{payment}: attempt {} {}", done.attempt_no, done.state);
@@ -179,22 +187,24 @@ async fn complete(host: &Host, completions: &[Completion], claims: &[Claimed]) {
     }
 }
 
-/// What was heard is evidence, whatever becomes of the row.
+/// What the rail said is evidence, whatever becomes of the row.
 async fn keep(host: &Host, completion: &Completion) {
     let payment = completion.held.outbox_id;
-    let write = persist(host, "a late answer", Refused::Final, || host.writer.record_late_answer(completion));
+    let write =
+        persist(host, "a late answer", WriteRefusal::Final, || host.writer.record_late_answer(completion));
     match faults::sending(CrashPoint::LateAnswerSent, write).await {
         Ok(_) => host.metrics.writes.late_answers.inc(),
         Err(error) => tracing::error!(%payment, %error, "{payment}: a late answer was not kept: {error}"),
     }
 }
 
-/// Payments that met a rail which cannot pay now wait for it. What was heard after the lease was lost says nothing that counts.
+/// Payments that met a rail which cannot pay now wait for it. A hold says nothing of this payment's money: one whose lease was lost is not kept, and the next
+/// holder asks again.
 async fn hold(host: &Host, holds: &[Hold]) {
     if holds.is_empty() {
         return;
     }
-    let write = persist(host, "holds", Refused::Final, || host.writer.hold(holds));
+    let write = persist(host, "holds", WriteRefusal::Final, || host.writer.hold(holds));
     match faults::sending(CrashPoint::ReleaseSent, write).await {
         Ok(held) => {
             host.metrics.writes.held.inc_by(held.len() as u64);
@@ -210,11 +220,17 @@ async fn hold(host: &Host, holds: &[Hold]) {
 }
 
 /// Rows that did not reach a rail go back at once. Where that fails they come back when their lease ends.
-async fn release(host: &Host, unused: &[Held]) {
+async fn release(host: &Host, unused: &[Returned]) {
     if unused.is_empty() {
         return;
     }
-    let write = persist(host, "unused leases", Refused::Final, || host.writer.release(unused));
+    for Returned { rail, held, reason } in unused {
+        let (payment, reason) = (held.outbox_id, reason.as_str());
+        host.metrics.writes.returned(rail, reason);
+        tracing::debug!(%payment, rail, reason, "{payment}: its lease goes back unused: {reason}");
+    }
+    let held: Vec<_> = unused.iter().map(|returned| returned.held).collect();
+    let write = persist(host, "unused leases", WriteRefusal::Final, || host.writer.release(&held));
     match faults::sending(CrashPoint::ReleaseSent, write).await {
         Ok(released) => host.metrics.writes.unused.inc_by(released.len() as u64),
         Err(error) => {

@@ -10,9 +10,9 @@ use bytes::Bytes;
 use http::Request;
 use outbox::enqueue::NewPayment;
 use payment::{Instruction, Money, Origin, Violation};
-use rail::{Attempt, Loaded, Sandbox, Script, Scripted, Task};
+use rail::{CallReport, Loaded, RailStub, Sandbox, Scripted, Task};
 use uuid::Uuid;
-use verdict::answer::Heard;
+use verdict::answer::CallResult;
 
 use super::adapters;
 use super::session::Session;
@@ -163,18 +163,18 @@ impl Adapters {
 }
 
 impl Checked {
-    fn note(&mut self, place: usize, instruction: &Instruction, attempt: Attempt) {
+    fn note(&mut self, place: usize, instruction: &Instruction, attempt: CallReport) {
         let destination = &instruction.destination;
         let refusal = match attempt.heard {
-            Heard::Valid => return,
-            Heard::Invalid(violations) => destination.masked_in(&told(&violations)),
-            Heard::Failed(error) => format!("the rail's adapter failed at checking it: it {error}"),
-            Heard::Reading(_)
-            | Heard::Refused(_)
-            | Heard::Unanswered(_)
-            | Heard::Unready(_)
-            | Heard::Unprepared { .. } => {
-                "the rail's adapter answered something else than was asked".to_owned()
+            CallResult::Valid => return,
+            CallResult::Invalid(violations) => destination.masked_in(&told(&violations)),
+            CallResult::Failed(error) => format!("the rail's adapter failed while checking it: it {error}"),
+            CallResult::Reading(_)
+            | CallResult::Refused(_)
+            | CallResult::Unanswered(_)
+            | CallResult::Unready(_)
+            | CallResult::Unprepared { .. } => {
+                "the rail's adapter gave an answer of the wrong kind".to_owned()
             }
         };
         self.refused.push((place, refusal));
@@ -193,7 +193,7 @@ fn at_a_time() -> usize {
 #[derive(Debug)]
 struct NoNetwork;
 
-impl Script for NoNetwork {
+impl RailStub for NoNetwork {
     fn play(&self, _: &str, _: &Request<Bytes>) -> Scripted {
         Scripted::Unreachable
     }

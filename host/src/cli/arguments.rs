@@ -10,7 +10,7 @@ use crate::version;
 
 /// Leases payments from a PostgreSQL outbox and hands each to its rail.
 ///
-/// Without a configured database every command takes --dev: a private, real PostgreSQL in the project's own folder.
+/// If no database is configured, every command accepts --dev: it uses a private, real PostgreSQL in the project's own folder.
 #[derive(Debug, Parser)]
 #[command(name = "railhost", version = version::TEXT, after_help = examples::ALL)]
 pub(crate) struct Arguments {
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     /// Answer in JSON.
     #[arg(long, global = true)]
     pub(super) json: bool,
-    /// How log lines are written to standard error; RAILHOST_LOG says which.
+    /// Format of the log lines on standard error. RAILHOST_LOG selects which lines are logged.
     #[arg(long, global = true, env = "RAILHOST_LOG_FORMAT", value_enum, default_value = "text")]
     pub(crate) log_format: LogFormat,
     #[command(subcommand)]
@@ -47,7 +47,7 @@ pub(super) enum Command {
     #[cfg(feature = "dev")]
     #[command(flatten)]
     Dev(dev::Command),
-    /// Carry payments to their rails, until told to stop.
+    /// Send payments to their rails until stopped.
     #[command(after_help = examples::SERVE)]
     Serve(serve::Serve),
     /// Bring the database's schema up to date and tell it what the rails' files say.
@@ -56,46 +56,46 @@ pub(super) enum Command {
     /// Accept one payment, or a CSV or JSON-lines file of them.
     #[command(after_help = examples::ENQUEUE)]
     Enqueue(enqueue::Enqueue),
-    /// Take back payments of which nothing can have left.
+    /// Cancel payments that have certainly not been sent.
     #[command(after_help = examples::CANCEL)]
     Cancel(settle::Cancel),
-    /// The queue per rail and in total, and what needs a person.
+    /// Show the queue per rail and in total, and what needs review.
     #[command(after_help = examples::STATUS)]
     Status(show::Status),
-    /// Payments by rail, participant, state, code and time.
+    /// List payments by rail, participant, state, code and time.
     #[command(after_help = examples::LIST)]
     List(list::List),
-    /// Payments by any of their ids, by payee or by amount.
+    /// Find payments by any of their ids, by payee or by amount.
     #[command(after_help = examples::FIND)]
     Find(list::Find),
-    /// Everything that happened to one payment.
+    /// Show everything that happened to one payment.
     #[command(after_help = examples::TIMELINE)]
     Timeline(show::Timeline),
     /// Prove that no number of any stream is missing.
     #[command(after_help = examples::GAPS)]
     Gaps(show::Gaps),
-    /// Stop new disbursements on a rail; what may have left is still asked about.
+    /// Stop new disbursements on a rail. Payments that may have been sent are still queried.
     #[command(after_help = examples::PAUSE)]
     Pause(operate::Rail),
     /// End a pause.
     #[command(after_help = examples::RESUME)]
     Resume(operate::Rail),
-    /// Refuse a participant's new payments and hold back its waiting ones.
+    /// Refuse a participant's new payments and hold its waiting ones.
     #[command(after_help = examples::SUSPEND)]
     Suspend(operate::Suspend),
     /// End a suspension.
     #[command(after_help = examples::REINSTATE)]
     Reinstate(operate::Reinstate),
-    /// Dispatch a participant's payments one after the other, or side by side.
+    /// Dispatch a participant's payments in strict order, or in parallel.
     #[command(after_help = examples::ORDER)]
     Order(operate::Order),
-    /// Put a new payment in the place of one that failed without moving money.
+    /// Create a new payment that replaces one that failed without moving money.
     #[command(after_help = examples::REISSUE)]
     Reissue(settle::Reissue),
-    /// Record what was found out about a payment whose outcome the rail left open.
+    /// Record what you found out about a payment whose outcome is unknown.
     #[command(after_help = examples::RESOLVE)]
     Resolve(settle::Resolve),
-    /// Create months of history ahead; export, detach and drop the ones past their time.
+    /// Create history partitions for the coming months; export, detach and drop the expired ones.
     #[command(after_help = examples::RETENTION)]
     Retention(retention::Run),
     /// Check configuration, adapters, database and schema without changing anything and without calling a rail.
@@ -104,7 +104,7 @@ pub(super) enum Command {
     /// Write, inspect, test and sign rail adapters.
     #[command(subcommand, after_help = examples::PLUGIN)]
     Plugin(plugin::Plugin),
-    /// Print what a shell needs to complete commands.
+    /// Print a shell completion script.
     #[command(after_help = examples::COMPLETIONS)]
     Completions(documents::Completions),
     /// Print the manual page, or write one for each command.

@@ -94,13 +94,13 @@ impl Selection {
         }
         let payments = reader.payments(&filter, i64::MAX).await?;
         if payments.is_empty() {
-            say("No payment is like that.");
+            say("No payment matches.");
             return Report::default().tell(session, verb);
         }
         let mut sums = Sums::default();
         payments.iter().for_each(|payment| sums.add(&payment.rail_type, money(payment).as_ref()));
         let count = payments.len();
-        say(&format!("{count} payment(s) are chosen:\n{}", sums.table().trim_end()));
+        say(&format!("{count} payment(s) match:\n{}", sums.table().trim_end()));
         if !self.yes && !agreed(verb, count).await {
             if session.json {
                 out_json(&json!({ "chosen": count, "sums": sums.told(), "done": [], "refused": [] }))?;
@@ -124,7 +124,7 @@ async fn named(reader: &Reader, ids: &[Uuid]) -> anyhow::Result<Vec<Payment>> {
                 return Err(Missing(format!("there is no payment {id}; nothing was done")).into());
             }
             None => {
-                let gone = format!("the history of payment {id} is gone");
+                let gone = format!("payment {id} is no longer in the history; its month was dropped");
                 return Err(outbox::Error::NotAllowed(gone).into());
             }
         }

@@ -1,7 +1,7 @@
 use std::process::ExitCode;
 
 use outbox::Database;
-use outbox::ready::{self, Found};
+use outbox::ready::{self, Readiness};
 use rail::Loaded;
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ pub(super) async fn run(
         Some(database) => ready::look(database, &config.rail_facts()).await,
         None => {
             faults.extend(config.database().err().map(|error| error.to_string()));
-            Found::default()
+            Readiness::default()
         }
     };
     faults.extend(revoked(&loaded, &found.revoked));
@@ -79,7 +79,7 @@ impl Checked<'_> {
             );
         }
         if self.faults.is_empty() && self.remarks.is_empty() {
-            text += "The database answers, all logins lead to it, and its schema is the one this build expects.\n";
+            text += "The database answers, all logins reach it, and its schema matches this build.\n";
         }
         out(&text)?;
         self.remarks.iter().for_each(|remark| say(&format!("railhost: note: {remark}")));

@@ -23,17 +23,17 @@ pub(super) struct Enqueue {
     /// written. Running it again is always safe: a line that was accepted before is recognised.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["instruction", "participant", "rail", "payload", "key"])]
     file: Option<PathBuf>,
-    /// How the file is written; by the end of its name where it is not given.
+    /// Format of the file. Default: taken from its file extension.
     #[arg(long, requires = "file")]
     format: Option<Format>,
-    /// How many lines travel in one transaction.
+    /// Number of lines per transaction.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u16).range(1..=10_000), requires = "file")]
     batch: u16,
     /// Only check: accept nothing, and say what would be accepted.
     #[arg(long)]
     dry_run: bool,
     /// Accept without the checks of the rails' adapters, for machines that do not have them. Names and money are checked
-    /// nevertheless; what an adapter would have refused fails later, with its key used up.
+    /// nevertheless. A payment that the adapter would have refused fails later, and its key stays used.
     #[arg(long)]
     unchecked: bool,
     #[arg(long, required_unless_present = "file")]
@@ -45,7 +45,7 @@ pub(super) struct Enqueue {
     /// The payment as a JSON object: amount, currency, destination and what else the rail needs.
     #[arg(long, required_unless_present = "file")]
     payload: Option<String>,
-    /// The idempotency key; the instruction id where it is not given.
+    /// The idempotency key. Default: the instruction id.
     #[arg(long)]
     key: Option<String>,
 }
@@ -88,7 +88,7 @@ async fn one(arguments: Enqueue, session: &Session) -> anyhow::Result<ExitCode> 
                 out_json(&json!({ "dry_run": true, "acceptable": 1, "refused": [], "sums": sums.told() }))?
             }
             false => out(&format!(
-                "The payment of {} {} would be accepted. Nothing was; whether its key is known was not looked up.\n",
+                "The payment of {} {} would be accepted. Nothing was written. The database was not asked whether the key is already used.\n",
                 sound.money.amount(),
                 sound.money.currency()
             ))?,

@@ -22,8 +22,19 @@ pub(crate) fn usage(problem: &clap::Error) -> ExitCode {
         // With its colours.
         problem.print().ok();
     }
+    #[cfg(not(feature = "dev"))]
+    if let Some(word) = std::env::args().find(|word| OF_DEVELOPMENT.contains(&word.as_str())) {
+        complain(&format!(
+            "{word} is for development: railhost-dev has it, this is {}",
+            crate::version::TEXT
+        ));
+    }
     USAGE.into()
 }
+
+/// What the shipped build does not have.
+#[cfg(not(feature = "dev"))]
+const OF_DEVELOPMENT: [&str; 4] = ["bench", "demo", "simulate", "--dev"];
 
 /// Prints the error as one sentence and picks the code.
 pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {

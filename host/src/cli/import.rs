@@ -154,7 +154,7 @@ impl Run<'_> {
             None => Ok(true),
             Some(before) if before == request => Ok(false),
             Some(_) => Err(format!(
-                "key ({}, {}) stands in this file before, with another request",
+                "key ({}, {}) appears earlier in this file with a different request",
                 payment.instruction_id, payment.idempotency_key
             )),
         }
@@ -204,7 +204,7 @@ impl Tally {
                 "accepted": self.accepted, "replayed": self.replayed, "refused": self.refused
             }))?,
             (false, true) => out(&format!(
-                "Dry run: {} payment(s) would be accepted, {} repeated, {refused} line(s) refused. Nothing was accepted; whether the database knows a key was not looked up.\n{}",
+                "Dry run: {} payment(s) would be accepted, {} repeated, {refused} line(s) refused. Nothing was written. The database was not asked which keys are already used.\n{}",
                 self.accepted,
                 self.replayed,
                 self.sums.table()
@@ -215,7 +215,7 @@ impl Tally {
             ))?,
         };
         if self.accepted + self.replayed == 0 && refused == 0 {
-            complain("railhost: there is no payment in it");
+            complain("railhost: the file contains no payments");
             return Ok(exit::refused_some());
         }
         Ok(if self.refused.is_empty() { ExitCode::SUCCESS } else { exit::refused_some() })

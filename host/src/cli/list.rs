@@ -23,7 +23,7 @@ pub(super) struct List {
 /// How many, and how they are written.
 #[derive(Debug, Args)]
 struct Form {
-    /// At most so many, the newest first.
+    /// Maximum number of payments to show, newest first.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     /// As CSV with a header.
@@ -102,12 +102,12 @@ impl Form {
         } else if session.json {
             out_json(&json!({ "payments": shown, "more": more }))?;
         } else if shown.is_empty() {
-            out("No payment is like that.\n")?;
+            out("No payment matches.\n")?;
         } else {
             out(&as_table(&shown))?;
         }
         if more {
-            say(&format!("There are more than these {limit}; --limit shows more."));
+            say(&format!("There are more than these {limit}. Use --limit to see more."));
         }
         Ok(())
     }

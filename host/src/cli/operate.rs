@@ -41,7 +41,7 @@ fn known(session: &Session, rail: &str) -> Result<(), Missing> {
 pub(super) struct Suspend {
     /// The participant's id.
     participant: String,
-    /// Also if it never had a payment. Otherwise that is refused: most likely the id is misspelt.
+    /// Accept an id that has never had a payment. Without this flag such an id is refused, because it is probably misspelt.
     #[arg(long)]
     unseen: bool,
     #[command(flatten)]
@@ -76,8 +76,8 @@ impl Reinstate {
 pub(super) struct Order {
     /// The participant's id.
     participant: String,
-    order: Kind,
-    /// Also if it never had a payment.
+    order: DispatchOrder,
+    /// Accept an id that has never had a payment.
     #[arg(long)]
     unseen: bool,
     #[command(flatten)]
@@ -85,7 +85,7 @@ pub(super) struct Order {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Kind {
+enum DispatchOrder {
     /// A later payment waits for the verdict of the earlier one.
     Strict,
     /// Payments are dispatched as they fall due.
@@ -95,7 +95,7 @@ enum Kind {
 impl Order {
     pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
         let operator = Operator::new(session.database()).also_unseen(self.unseen);
-        let strict = self.order == Kind::Strict;
+        let strict = self.order == DispatchOrder::Strict;
         operator.order_strictly(&self.participant, strict, &self.signature.into()).await?;
         let act = if strict { "ordered strictly" } else { "dispatched in parallel" };
         done(session, act, &self.participant, move_parked(&operator).await?)

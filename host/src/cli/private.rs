@@ -3,8 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use dev::embedded::{Options, Server};
-use outbox::Database;
+use dev::embedded::{Server, ServerOptions};
 use terminal::print::say;
 
 use super::session::Session;
@@ -14,10 +13,10 @@ impl Session {
     /// Starts the private server, or finds it running, and brings it up to date.
     pub(super) async fn open_private(config: Config, json: bool) -> anyhow::Result<Self> {
         let folder = &config.embedded.folder;
-        let server = Server::start_or_attach(Options::kept(folder)).await?;
+        let server = Server::start_or_attach(ServerOptions::kept(folder)).await?;
         if server.is_owner() {
             say(&format!(
-                "PostgreSQL {} of our own in {} (binaries: {}); it stops with this command.",
+                "Private PostgreSQL {} in {} (binaries: {}); it stops when this command ends.",
                 server.major(),
                 server.folder().display(),
                 server.origin().map_or_else(|| "attached".to_owned(), ToString::to_string),
@@ -28,12 +27,12 @@ impl Session {
                 server.folder().display()
             ));
         }
-        let database = Database::new(server.connect_options());
+        let database = config.database_at(server.connect_options());
         let session = Self { config, json, database, server: Some(server) };
         session.bring_up_to_date().await.with_context(|| {
             let folder = session.config.embedded.folder.display();
             format!(
-                "the private PostgreSQL in {folder} may be of another build: remove that folder to begin anew"
+                "the private PostgreSQL in {folder} may have been created by another build. To start afresh, remove that folder"
             )
         })?;
         Ok(session)
@@ -50,7 +49,7 @@ impl Session {
     }
 
     pub(super) async fn demo(&self, demo: dev::demo::Demo) -> anyhow::Result<ExitCode> {
-        let ground = dev::demo::Ground {
+        let ground = dev::demo::DemoSetup {
             database: &self.database,
             attempts_days: self.config.retention.attempts_days,
             months_ahead: self.config.retention.months_ahead,

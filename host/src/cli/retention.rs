@@ -19,10 +19,10 @@ use terminal::print::{out, out_json, say, table};
 
 #[derive(Debug, Args)]
 pub(super) struct Run {
-    /// Only show the months and what keeps each of them.
+    /// Only show the months and why each is kept.
     #[arg(long)]
     dry_run: bool,
-    /// Where the exports go; retention.export_folder of the configuration where it is not given, which is relative to the
+    /// Folder for the exports. Default: retention.export_folder of the configuration, relative to the
     /// configuration file. Only their owner may read them.
     #[arg(long, value_name = "FOLDER")]
     export: Option<PathBuf>,
@@ -54,7 +54,7 @@ impl Run {
             }))?;
         } else {
             out(&format!(
-                "{made} month(s) made ahead, {} retired; new payments have a place for {days_left:.0} days. Exports go to {}. What is kept:\n{}",
+                "{made} month(s) created ahead, {} retired; partitions exist for the next {days_left:.0} days. Exports go to {}. What is kept:\n{}",
                 retired.len(),
                 folder.display(),
                 table(

@@ -19,6 +19,7 @@ use relayer::{Health, Metrics, callbacks};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 
 use self::record::Recorder;
 use super::adapters;
@@ -45,14 +46,8 @@ impl Serve {
         // From the beginning: a host that is told to stop while it starts also ends well.
         let mut heard = Signals::listen()?;
         let (config, database) = (&session.config, session.database());
-        if config.rails.is_empty() {
-            return Err(
-                BadArgument(format!("{} has no rails to serve", config.rails_folder.display())).into()
-            );
-        }
-        telemetry::check_collector(config.production)?;
-        let mut options = config.relayer.options(config.retention.months_ahead);
-        options.spans = telemetry::tells_spans();
+        check(config)?;
+        let mut options = options(config);
         let sandbox = Arc::new(adapters::sandbox(config)?);
         let executor = Executor::new(database, options.worker_id.clone(), 1);
         let (events, told) = mpsc::unbounded_channel();
@@ -60,11 +55,7 @@ impl Serve {
         let kept = config.relayer.record_to.as_deref().map(exchanges::keep).transpose()?;
         let (exchanged, keeper) = kept.unzip();
         options.recorder = exchanged;
-        let rules = Rules {
-            production: config.production,
-            recorded: options.recorder.is_some(),
-            examine: Some(conformance::examine),
-        };
+        let rules = rules(config, options.recorder.is_some());
         let loaded = tokio::select! {
             loaded = Rails::load(&sandbox, &config.rails_folder, rules, events) => loaded,
             () = heard.first() => return Ok(told_early()),
@@ -76,36 +67,21 @@ impl Serve {
                 return Err(error.into());
             }
         };
-        let listener = listen(config, "relayer.listen", config.relayer.listen).await?;
-        let callbacks = listen(config, "callbacks.listen", config.callbacks.listen).await?;
+        let listeners = Listeners::open(config).await?;
         tokio::select! {
             ready = database_is_ready(session) => ready?,
             () = heard.first() => return Ok(told_early()),
         }
         let metrics = Arc::new(Metrics::new(&registry()?)?);
         let (stop, stopped) = watch::channel(false);
-        let health = Health {
-            reader: Reader::new(database),
-            executor,
-            metrics: metrics.clone(),
-            draining: stopped.clone(),
-        };
-        let mut pages = String::new();
-        for (what, listener) in [("pages", &listener), ("callbacks", &callbacks)] {
-            if let Some(listener) = listener {
-                pages += &format!("; {what} on http://{}", listener.local_addr()?);
-            }
-        }
-        let names: Vec<_> = rails.all().iter().map(|rail| rail.name.clone()).collect();
+        let (reader, draining) = (Reader::new(database), stopped.clone());
+        let health = Health { reader, executor, metrics: metrics.clone(), draining };
+        let addresses = listeners.addresses()?;
+        let Listeners { pages, callbacks } = listeners;
         let hints = take_hints(callbacks, database, sandbox.clone(), rails.clone(), metrics.clone());
         let host =
             relayer::run(database, sandbox.clone(), rails.clone(), metrics.clone(), options.clone(), stopped);
-        say(&format!(
-            "Host {} serves {}; ready after {} ms{pages}. SIGTERM or Ctrl-C drains, a second one ends at once.",
-            options.worker_id,
-            names.join(", "),
-            started.elapsed().as_millis()
-        ));
+        say_ready(&options.worker_id, &rails, started, &addresses);
         let ended: anyhow::Result<usize> = tokio::select! {
             left = host => left.map_err(Into::into),
             ended = rails.watch(&sandbox, LOOK_EVERY) => match ended {
@@ -113,25 +89,63 @@ impl Serve {
                 Err(error) => Err(error.into()),
             },
             never = heard.drain(&stop, options.drain) => match never {},
-            never = answer(listener, health) => match never {},
+            never = answer(pages, health) => match never {},
             never = hints => match never {},
             never = recorder.hear(&rails, &metrics) => match never {},
         };
         record_the_rest(recorder, &mut heard).await;
         drop(options);
-        if let Some(keeper) = keeper {
-            keeper.await.ok();
-        }
-        match ended? {
-            0 => say("Drained: nothing is in flight."),
-            left => say(&format!("{left} payments were still in flight; other hosts ask about them.")),
-        }
+        wait_for(keeper).await;
+        say_end(ended?);
         Ok(ExitCode::SUCCESS)
     }
 }
 
+fn check(config: &Config) -> anyhow::Result<()> {
+    if config.rails.is_empty() {
+        return Err(BadArgument(format!("{} has no rails to serve", config.rails_folder.display())).into());
+    }
+    telemetry::collector::check(config.production)?;
+    Ok(())
+}
+
+fn options(config: &Config) -> relayer::RelayerOptions {
+    let mut options = config.relayer.options(config.retention.months_ahead);
+    options.spans = telemetry::tells_spans();
+    options
+}
+
+fn rules(config: &Config, recorded: bool) -> Rules {
+    Rules { production: config.production, recorded, examine: Some(conformance::examine) }
+}
+
+/// Whoever keeps the exchanges ends with the last sender.
+async fn wait_for(keeper: Option<JoinHandle<()>>) {
+    if let Some(keeper) = keeper {
+        keeper.await.ok();
+    }
+}
+
+fn say_ready(worker_id: &str, rails: &Rails, started: Instant, addresses: &str) {
+    let names: Vec<_> = rails.all().iter().map(|rail| rail.name.clone()).collect();
+    say(&format!(
+        "Host {worker_id} serves {}; ready after {} ms{addresses}. SIGTERM or Ctrl-C drains; a second one exits at once.",
+        names.join(", "),
+        started.elapsed().as_millis()
+    ));
+}
+
+fn say_end(left: usize) {
+    match left {
+        0 => say("Drained: nothing is in flight."),
+        left => say(&format!(
+            "{left} payments were still in flight. Other hosts will query their rails about them."
+        )),
+    }
+}
+
 fn told_early() -> ExitCode {
-    say("Told to stop before anything was begun.");
+    say("Stopped before any work was started.");
     ExitCode::SUCCESS
 }
 
@@ -157,6 +171,31 @@ async fn database_is_ready(session: &Session) -> anyhow::Result<()> {
             }
             done => return Ok(done?),
         }
+    }
+}
+
+/// Where the host is talked to, as far as it is configured.
+struct Listeners {
+    pages: Option<TcpListener>,
+    callbacks: Option<TcpListener>,
+}
+
+impl Listeners {
+    async fn open(config: &Config) -> anyhow::Result<Self> {
+        let pages = listen(config, "relayer.listen", config.relayer.listen).await?;
+        let callbacks = listen(config, "callbacks.listen", config.callbacks.listen).await?;
+        Ok(Self { pages, callbacks })
+    }
+
+    /// Each behind a semicolon.
+    fn addresses(&self) -> std::io::Result<String> {
+        let mut told = String::new();
+        for (what, listener) in [("pages", &self.pages), ("callbacks", &self.callbacks)] {
+            if let Some(listener) = listener {
+                told += &format!("; {what} on http://{}", listener.local_addr()?);
+            }
+        }
+        Ok(told)
     }
 }
 

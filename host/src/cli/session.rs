@@ -41,10 +41,7 @@ impl Session {
             return Ok(());
         }
         let known: Vec<&str> = self.config.rails.keys().map(String::as_str).collect();
-        Err(BadArgument(format!(
-            "rail {rail_type:?} is not known; there are files for: {}",
-            known.join(", ")
-        )))
+        Err(BadArgument(format!("unknown rail {rail_type:?}. Rail files exist for: {}", known.join(", "))))
     }
 
     pub(super) async fn migrate(&self) -> anyhow::Result<ExitCode> {
@@ -55,12 +52,27 @@ impl Session {
             )?;
         } else {
             out(&format!(
-                "PostgreSQL {}: {} migrations were there, {} applied now; {} rail(s) told to the database.\n",
+                "PostgreSQL {}, schema {}, now of railhost {}: {} migrations were already applied, {} applied now; {} rail(s) written to the database.\n",
                 migrated.server_version,
+                migrated.schema,
+                migrated.release,
                 migrated.already_applied,
                 migrated.newly_applied,
                 self.config.rails.len()
             ))?;
+            for (what, functions) in [
+                ("applied", &migrated.functions.applied),
+                ("put back, somebody had changed them by hand", &migrated.functions.put_back),
+                ("no longer carried", &migrated.functions.no_longer_carried),
+            ] {
+                if migrated.already_applied > 0 && !functions.is_empty() {
+                    out(&format!(
+                        "functions and views {what} ({}): {}\n",
+                        functions.len(),
+                        functions.join(", ")
+                    ))?;
+                }
+            }
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -48,19 +48,19 @@ impl Cancel {
 pub(super) struct Reissue {
     #[command(flatten)]
     selection: Selection,
-    /// The instruction id of the new payment, where it is one.
+    /// The instruction id of the new payment, if exactly one is reissued.
     #[arg(long)]
     instruction: Option<String>,
-    /// Its idempotency key; the instruction id where it is not given.
+    /// Its idempotency key. Default: the instruction id.
     #[arg(long, requires = "instruction")]
     key: Option<String>,
-    /// Its payload, where that changes: a JSON object, checked as enqueue does. What differs is shown first.
+    /// A new payload, as a JSON object, if it changes. It is checked as by enqueue. The differences are shown first.
     #[arg(long, value_name = "JSON", requires = "instruction")]
     payload: Option<String>,
     /// Accept the payload without the checks of the rail's adapter.
     #[arg(long, requires = "payload")]
     unchecked: bool,
-    /// What new payments add to the instruction ids and keys of the old ones, where --instruction does not name one.
+    /// Suffix added to the old instruction ids and keys, if --instruction is not given.
     #[arg(long, default_value = "-r1", allow_hyphen_values = true, conflicts_with = "instruction")]
     suffix: String,
     #[command(flatten)]
@@ -107,9 +107,7 @@ impl Reissue {
                     .reissue(old, &new.instruction_id, &new.idempotency_key, payload.as_ref(), &reason)
                     .await?;
                 Ok(Done {
-                    sentence: format!(
-                        "Payment {id}, number {number} of its stream, takes the place of {old}."
-                    ),
+                    sentence: format!("Payment {id}, number {number} of its stream, replaces {old}."),
                     json: json!({ "predecessor_id": old, "outbox_id": id, "sequence_id": number }),
                 })
             })
@@ -180,8 +178,8 @@ pub(super) struct Resolve {
     selection: Selection,
     /// What was found out.
     #[arg(long)]
-    money_moved: Found,
-    /// How it is known: a statement, a ticket of the rail, a call.
+    money_moved: MoneyFinding,
+    /// Evidence for it: a statement, a ticket of the rail, a phone call.
     #[arg(long)]
     evidence: String,
     #[command(flatten)]
@@ -189,14 +187,14 @@ pub(super) struct Resolve {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Found {
+enum MoneyFinding {
     Yes,
     No,
 }
 
 impl Resolve {
     pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
-        let moved = self.money_moved == Found::Yes;
+        let moved = self.money_moved == MoneyFinding::Yes;
         let operator = Operator::new(session.database());
         let (reason, evidence): (Reason, _) = (self.signature.into(), self.evidence);
         let finding = if moved { "moved" } else { "did not move; it may be reissued" };

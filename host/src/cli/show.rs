@@ -3,7 +3,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use outbox::read::{BlockedStream, Gap, Payment, Reader, Review, Status as Queue};
+use outbox::read::{BlockedStream, Gap, Payment, QueueStatus, Reader, Review};
 use payment::{KeyForm, RailKey};
 use serde_json::json;
 use uuid::Uuid;
@@ -120,7 +120,7 @@ fn review_row(review: &Review) -> Vec<String> {
     ]
 }
 
-fn row(status: &Queue) -> Vec<String> {
+fn row(status: &QueueStatus) -> Vec<String> {
     vec![
         status.rail_type.clone().unwrap_or_else(|| "all".to_owned()),
         status.rail_state.clone().unwrap_or_default(),
@@ -145,7 +145,7 @@ pub(super) struct Timeline {
     /// Find the payment by its instruction id instead.
     #[arg(long)]
     instruction: Option<String>,
-    /// The idempotency key, where the instruction has several payments.
+    /// The idempotency key, needed if the instruction has several payments.
     #[arg(long, requires = "instruction")]
     key: Option<String>,
 }
@@ -159,8 +159,8 @@ impl Timeline {
             (None, instruction) => {
                 let instruction = instruction.as_deref().unwrap_or_default();
                 match self.by_instruction(&reader, instruction).await? {
-                    Found::One(id) => id,
-                    Found::Many(payments) => return candidates(session, instruction, payments),
+                    PaymentMatch::One(id) => id,
+                    PaymentMatch::Many(payments) => return candidates(session, instruction, payments),
                 }
             }
         };
@@ -186,25 +186,25 @@ impl Timeline {
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn by_instruction(&self, reader: &Reader, instruction: &str) -> anyhow::Result<Found> {
+    async fn by_instruction(&self, reader: &Reader, instruction: &str) -> anyhow::Result<PaymentMatch> {
         // The whole key also names a payment whose history is gone.
         let key = self.key.as_deref().unwrap_or(instruction);
         let by_key = reader.find_by_key(instruction, key).await?;
         if let (Some(_), Some(id)) = (&self.key, by_key) {
-            return Ok(Found::One(id));
+            return Ok(PaymentMatch::One(id));
         }
         let mut payments = reader.of_instruction(instruction).await?;
         payments.retain(|payment| self.key.as_ref().is_none_or(|key| payment.idempotency_key == *key));
         match (&payments[..], by_key) {
-            ([], Some(id)) => Ok(Found::One(id)),
-            ([only], _) => Ok(Found::One(only.outbox_id)),
+            ([], Some(id)) => Ok(PaymentMatch::One(id)),
+            ([only], _) => Ok(PaymentMatch::One(only.outbox_id)),
             ([], None) => Err(Missing(format!("there is no payment of instruction {instruction:?}")).into()),
-            _ => Ok(Found::Many(payments)),
+            _ => Ok(PaymentMatch::Many(payments)),
         }
     }
 }
 
-enum Found {
+enum PaymentMatch {
     One(Uuid),
     Many(Vec<Payment>),
 }
@@ -225,7 +225,7 @@ fn candidates(session: &Session, instruction: &str, payments: Vec<Payment>) -> a
 
 #[derive(Debug, Args)]
 pub(super) struct Gaps {
-    /// Prove one participant's stream only.
+    /// Check one participant's stream only.
     #[arg(long)]
     participant: Option<String>,
     #[command(flatten)]

@@ -22,7 +22,7 @@ struct Sum {
 
 /// A sum as it is told.
 #[derive(Debug, Serialize, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct CurrencySum {
     pub rail: String,
     /// Empty where payments say no amount that could be added.
     pub currency: String,
@@ -50,8 +50,8 @@ impl Sums {
         }
     }
 
-    pub(super) fn told(&self) -> Vec<Told> {
-        let told = |((rail, currency), sum): (&(String, String), &Sum)| Told {
+    pub(super) fn told(&self) -> Vec<CurrencySum> {
+        let told = |((rail, currency), sum): (&(String, String), &Sum)| CurrencySum {
             rail: rail.clone(),
             currency: currency.clone(),
             payments: sum.payments,

@@ -9,7 +9,7 @@ use crate::call_error::CallError;
 
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Heard {
+pub enum CallResult {
     /// A whole reply came, and this is what it says.
     Reading(Box<Reading>),
     /// Nothing is wrong with the payment, and no more was asked.
@@ -29,7 +29,7 @@ pub enum Heard {
 }
 
 /// In a line, for people.
-impl fmt::Display for Heard {
+impl fmt::Display for CallResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reading(reading) => write_reading(reading, f),
@@ -42,13 +42,13 @@ impl fmt::Display for Heard {
                 let named = |violation: &Violation| format!("{} {}", violation.field, violation.problem);
                 write!(
                     f,
-                    "the payment does not fit: {}",
+                    "the payment is invalid: {}",
                     violations.iter().map(named).collect::<Vec<_>>().join(", ")
                 )
             }
-            Self::Refused(why) => write!(f, "the adapter does not want it sent: {why}"),
+            Self::Refused(why) => write!(f, "the adapter refused to send it: {why}"),
             Self::Unready(why) => write!(f, "the host could not write the request: {why}"),
-            Self::Unanswered(why) => write!(f, "no whole reply came: {why}"),
+            Self::Unanswered(why) => write!(f, "no complete reply: {why}"),
             Self::Failed(error @ (CallError::Deadline(_) | CallError::Busy(_) | CallError::Revoked(_))) => {
                 error.fmt(f)
             }
@@ -60,15 +60,15 @@ impl fmt::Display for Heard {
 fn write_reading(reading: &Reading, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let facts: Vec<String> =
         reading.facts.iter().map(|fact| format!("{} {}", fact.field, plain(&fact.value))).collect();
-    let class = reading.meaning.map_or("nothing that the table knows", Meaning::as_str);
+    let class = reading.meaning.map_or("no code that the table lists", Meaning::as_str);
     write!(f, "the host reads {class} ({})", facts.join(", "))?;
     if let Some(veto) = reading.veto {
         let theirs: Vec<String> =
             reading.theirs.iter().map(|(name, value)| format!("{name} {}", plain(value))).collect();
-        write!(f, "; the adapter brakes ({}) and reads ({})", veto.as_str(), theirs.join(", "))?;
+        write!(f, "; the adapter vetoes ({}) and reads ({})", veto.as_str(), theirs.join(", "))?;
     }
     if !reading.differs.is_empty() {
-        write!(f, "; the rail names another {}", reading.differs.join(", "))?;
+        write!(f, "; the rail reports a different {}", reading.differs.join(", "))?;
     }
     match &reading.why {
         Some(why) => write!(f, "; {why}"),

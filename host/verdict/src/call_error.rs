@@ -19,17 +19,17 @@ pub enum CallError {
     Table(usize),
     #[error("asked for more of the host than one call may: {0}")]
     Resources(String),
-    #[error("recursed too deep")]
+    #[error("recursed too deeply")]
     Stack,
     #[error("trapped: {0}")]
     Trap(String),
     #[error("does not fit its contract: {0}")]
     Mismatch(String),
-    #[error("gave an answer that it may not give: {0}")]
+    #[error("gave an answer that is not allowed: {0}")]
     BadAnswer(String),
-    #[error("gave a value that it may not give: {0}")]
+    #[error("gave a value that is not allowed: {0}")]
     BadValue(String),
-    #[error("all {0} places for calls are taken")]
+    #[error("all {0} call slots are in use")]
     Busy(usize),
     #[error("component {0} is revoked")]
     Revoked(Digest),

@@ -74,7 +74,7 @@ impl Decision {
         };
         match reading.differs.is_empty() {
             true => Self { error_code: None, ..decision },
-            false => decision.saying(format!("the rail names another {}", reading.differs.join(", "))),
+            false => decision.saying(format!("the rail reports a different {}", reading.differs.join(", "))),
         }
     }
 
@@ -148,7 +148,7 @@ pub(crate) fn list(violations: &[Violation]) -> String {
 pub(crate) fn vetoed(reading: &Reading, error_code: ErrorCode) -> Option<Decision> {
     let theirs = match reading.veto? {
         Veto::Opposite => "the opposite",
-        Veto::Doubt => "no such thing",
+        Veto::Doubt => "not found",
     };
     let why = format!("the host reads {} and the adapter {theirs}", reading.side().as_str());
     // What is ours to mend stays so: a brake must not keep the rail going.

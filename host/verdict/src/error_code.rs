@@ -1,7 +1,11 @@
-//! The error codes that a host writes.
+//! The error codes of the history: those that a host writes, and those that the database writes by itself.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer};
 
 /// Why an attempt is not a success: part of the contract with whoever reads the history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorCode {
     /// The guard or the adapter's `validate` found the payment wrong.
     InvalidPayload,
@@ -24,9 +28,108 @@ pub enum ErrorCode {
     AdapterVeto,
     /// A success that names another amount or payee than instructed: it stands, and a person looks at it.
     EchoDiffers,
+    /// Written by the database: the lease ran out, and nobody said what came of it.
+    LeaseExpired,
+    /// Written by the database: it was tried as often as a payment may be, and nothing left at the last.
+    RetriesExhausted,
+    /// Written by the database: a person took it back before anything left.
+    Cancelled,
+    /// Another release wrote one that this one does not know: the careful side counts.
+    OfAnotherRelease,
 }
 
 impl ErrorCode {
+    /// But for the one that stands for what is not known.
+    pub const ALL: [Self; 16] = [
+        Self::InvalidPayload,
+        Self::RefusedLocally,
+        Self::RailDeclined,
+        Self::RailPending,
+        Self::OutcomeUnknown,
+        Self::NotSent,
+        Self::TokenRefused,
+        Self::OnHold,
+        Self::Stopped,
+        Self::NotFound,
+        Self::QueryFailed,
+        Self::AdapterVeto,
+        Self::EchoDiffers,
+        Self::LeaseExpired,
+        Self::RetriesExhausted,
+        Self::Cancelled,
+    ];
+
+    pub fn read(text: &str) -> Self {
+        Self::ALL.into_iter().find(|code| code.as_str() == text).unwrap_or(Self::OfAnotherRelease)
+    }
+
+    /// Nothing was on its way to execution when this was written. What a dead host did nobody knows.
+    pub(crate) fn was_not_executed(self) -> bool {
+        match self {
+            Self::InvalidPayload
+            | Self::RefusedLocally
+            | Self::RailDeclined
+            | Self::NotSent
+            | Self::TokenRefused
+            | Self::OnHold
+            | Self::Stopped
+            | Self::NotFound
+            | Self::QueryFailed => true,
+            Self::RailPending
+            | Self::OutcomeUnknown
+            | Self::AdapterVeto
+            | Self::EchoDiffers
+            | Self::LeaseExpired
+            | Self::RetriesExhausted
+            | Self::Cancelled
+            | Self::OfAnotherRelease => false,
+        }
+    }
+
+    /// No byte of the payment left with the attempt of which this was written. A question carries none.
+    pub(crate) fn did_not_leave(self) -> bool {
+        match self {
+            Self::InvalidPayload
+            | Self::RefusedLocally
+            | Self::NotSent
+            | Self::NotFound
+            | Self::QueryFailed => true,
+            Self::RailDeclined
+            | Self::RailPending
+            | Self::OutcomeUnknown
+            | Self::TokenRefused
+            | Self::OnHold
+            | Self::Stopped
+            | Self::AdapterVeto
+            | Self::EchoDiffers
+            | Self::LeaseExpired
+            | Self::RetriesExhausted
+            | Self::Cancelled
+            | Self::OfAnotherRelease => false,
+        }
+    }
+
+    /// The rail spoke of the payment as its own, or gave its last word, whether or not the adapter bore it out.
+    pub(crate) fn burns_key(self) -> bool {
+        match self {
+            Self::RailPending | Self::AdapterVeto | Self::OfAnotherRelease => true,
+            Self::InvalidPayload
+            | Self::RefusedLocally
+            | Self::RailDeclined
+            | Self::OutcomeUnknown
+            | Self::NotSent
+            | Self::TokenRefused
+            | Self::OnHold
+            | Self::Stopped
+            | Self::NotFound
+            | Self::QueryFailed
+            | Self::EchoDiffers
+            | Self::LeaseExpired
+            | Self::RetriesExhausted
+            | Self::Cancelled => false,
+        }
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::InvalidPayload => "INVALID_PAYLOAD",
@@ -42,6 +145,40 @@ impl ErrorCode {
             Self::QueryFailed => "QUERY_FAILED",
             Self::AdapterVeto => "ADAPTER_VETO",
             Self::EchoDiffers => "ECHO_DIFFERS",
+            Self::LeaseExpired => "LEASE_EXPIRED",
+            Self::RetriesExhausted => "RETRIES_EXHAUSTED",
+            Self::Cancelled => "CANCELLED",
+            Self::OfAnotherRelease => "OF_ANOTHER_RELEASE",
         }
+    }
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl<'d> Deserialize<'d> for ErrorCode {
+    fn deserialize<D: Deserializer<'d>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::read(&String::deserialize(deserializer)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_read_as_it_is_written() {
+        for code in ErrorCode::ALL {
+            assert_eq!(ErrorCode::read(code.as_str()), code);
+        }
+    }
+
+    #[test]
+    fn a_code_of_another_release_is_taken_for_the_worst() {
+        let code = ErrorCode::read("OF_TOMORROW");
+        assert!(code.burns_key() && !code.was_not_executed() && !code.did_not_leave());
     }
 }

@@ -7,10 +7,11 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use crate::error_code::ErrorCode;
+use crate::outcome::{CompletionState, MoneyMoved};
 
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct History {
-    pub attempts: Vec<Attempt>,
+    pub attempts: Vec<PastAttempt>,
     pub late_answers: Vec<LateAnswer>,
     /// What was read in replies for later requests.
     #[serde(default)]
@@ -20,12 +21,23 @@ pub struct History {
     pub was_held: bool,
 }
 
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum AttemptState {
+    Dispatched,
+    Retryable,
+    Failed,
+    /// The lease ran out under its holder.
+    ZombieRequeue,
+}
+
 #[derive(Debug, Clone, Deserialize)]
-pub struct Attempt {
-    pub state: String,
+pub struct PastAttempt {
+    pub state: AttemptState,
     pub claimed_at: DateTime<Utc>,
     pub completed_at: DateTime<Utc>,
-    pub error_code: Option<String>,
+    pub error_code: Option<ErrorCode>,
     pub rail_code: Option<String>,
     pub adapter_digest: Option<String>,
     /// Of the lease under which it was made.
@@ -34,11 +46,11 @@ pub struct Attempt {
 
 #[derive(Debug, Clone, Deserialize)]
 pub struct LateAnswer {
-    pub state: String,
-    pub money_moved: String,
+    pub state: CompletionState,
+    pub money_moved: MoneyMoved,
     pub rail_reference: Option<String>,
     pub rail_code: Option<String>,
-    pub error_code: Option<String>,
+    pub error_code: Option<ErrorCode>,
     /// Of the lease that it came too late for.
     pub lease_token: Option<Uuid>,
     /// It speaks of all that was sent under the key, as the answer to a question does: a signed callback.
@@ -46,72 +58,59 @@ pub struct LateAnswer {
     pub of_key: bool,
 }
 
-/// What was written about an attempt after which nothing can have been on its way to execution.
-const NOT_EXECUTED: [ErrorCode; 9] = [
-    ErrorCode::QueryFailed,
-    ErrorCode::NotFound,
-    ErrorCode::NotSent,
-    ErrorCode::TokenRefused,
-    ErrorCode::OnHold,
-    ErrorCode::Stopped,
-    ErrorCode::RailDeclined,
-    ErrorCode::InvalidPayload,
-    ErrorCode::RefusedLocally,
-];
-
-impl Attempt {
+impl PastAttempt {
     /// A byte of the payment, that is: a question carries none.
     fn may_have_left(&self) -> bool {
-        let stayed = [
-            ErrorCode::NotSent,
-            ErrorCode::InvalidPayload,
-            ErrorCode::RefusedLocally,
-            ErrorCode::QueryFailed,
-            ErrorCode::NotFound,
-        ];
-        !stayed.iter().any(|code| is(&self.error_code, *code))
+        !self.error_code.is_some_and(ErrorCode::did_not_leave)
     }
 
     /// What a dead host did nobody knows.
     fn may_have_paid(&self) -> bool {
-        !NOT_EXECUTED.iter().any(|code| is(&self.error_code, *code))
+        !self.error_code.is_some_and(ErrorCode::was_not_executed)
+    }
+
+    fn is_question(&self) -> bool {
+        matches!(self.error_code, Some(ErrorCode::QueryFailed | ErrorCode::NotFound))
     }
 }
 
-fn is(error_code: &Option<String>, code: ErrorCode) -> bool {
-    error_code.as_deref() == Some(code.as_str())
+impl LateAnswer {
+    fn burns_key(&self) -> bool {
+        match self.error_code {
+            Some(ErrorCode::RailPending | ErrorCode::OfAnotherRelease) => true,
+            Some(ErrorCode::RailDeclined) => self.state == CompletionState::Failed,
+            _ => false,
+        }
+    }
+
+    fn is_final_no(&self) -> bool {
+        self.state == CompletionState::Failed && (self.of_key || self.money_moved == MoneyMoved::No)
+    }
 }
 
 impl History {
     /// The rail spoke of it as its own, or gave its last word, whether or not the adapter bore it out: the key is never sent again.
     pub fn key_is_burnt(&self) -> bool {
-        let spoke = [ErrorCode::RailPending, ErrorCode::AdapterVeto];
-        self.attempts.iter().any(|attempt| spoke.iter().any(|code| is(&attempt.error_code, *code)))
-            || self.late_answers.iter().any(|late| {
-                is(&late.error_code, ErrorCode::RailPending)
-                    || late.state == "FAILED" && is(&late.error_code, ErrorCode::RailDeclined)
-            })
+        self.attempts.iter().any(|attempt| attempt.error_code.is_some_and(ErrorCode::burns_key))
+            || self.late_answers.iter().any(LateAnswer::burns_key)
     }
 
     /// Attempts that were questions.
     pub fn questions(&self) -> i32 {
-        let asked = |attempt: &&Attempt| {
-            is(&attempt.error_code, ErrorCode::QueryFailed) || is(&attempt.error_code, ErrorCode::NotFound)
-        };
-        self.attempts.iter().filter(asked).count() as i32
+        self.attempts.iter().filter(|attempt| attempt.is_question()).count() as i32
     }
 
     /// How often in a row the host has read this code last, and its adapter did not bear it out.
     pub fn vetoes(&self, rail_code: Option<&str>) -> usize {
-        let equal = |attempt: &&Attempt| {
-            is(&attempt.error_code, ErrorCode::AdapterVeto) && attempt.rail_code.as_deref() == rail_code
+        let equal = |attempt: &&PastAttempt| {
+            attempt.error_code == Some(ErrorCode::AdapterVeto) && attempt.rail_code.as_deref() == rail_code
         };
         self.attempts.iter().rev().take_while(equal).count()
     }
 
     /// A byte of it may have left, whatever was said of it.
     pub fn may_have_left(&self) -> bool {
-        self.was_held || self.attempts.iter().any(Attempt::may_have_left)
+        self.was_held || self.attempts.iter().any(PastAttempt::may_have_left)
     }
 
     pub fn may_have_paid(&self) -> bool {
@@ -122,7 +121,7 @@ impl History {
         self.attempts.iter().filter(|attempt| attempt.may_have_paid()).map(|attempt| attempt.claimed_at).min()
     }
 
-    /// The lease of the last one that may have sent something had ended by then.
+    /// When the last attempt that may have paid was over.
     pub fn last_sent_by(&self) -> Option<DateTime<Utc>> {
         self.attempts
             .iter()
@@ -133,7 +132,7 @@ impl History {
 
     /// For how long it lay with a host that lost it, where the last attempt ended that way.
     pub fn recovered_after(&self, claimed_at: DateTime<Utc>) -> Option<TimeDelta> {
-        let last = self.attempts.last().filter(|attempt| attempt.state == "ZOMBIE_REQUEUE")?;
+        let last = self.attempts.last().filter(|attempt| attempt.state == AttemptState::ZombieRequeue)?;
         Some(claimed_at - last.claimed_at)
     }
 
@@ -145,11 +144,8 @@ impl History {
     /// What came too late for its own lease and is final; a yes before a no. A no speaks of its own attempt alone: where
     /// another one may have paid, it settles nothing.
     pub fn settled_late(&self) -> Option<Late<'_>> {
-        let paid = self.late_answers.iter().find(|late| late.state == "DISPATCHED");
-        let refused = self
-            .late_answers
-            .iter()
-            .find(|late| late.state == "FAILED" && (late.of_key || late.money_moved == "no"));
+        let paid = self.late_answers.iter().find(|late| late.state == CompletionState::Dispatched);
+        let refused = self.late_answers.iter().find(|late| late.is_final_no());
         match (paid, refused) {
             (Some(_), Some(_)) => Some(Late::Contradiction),
             (Some(paid), None) => Some(Late::Paid(paid)),

@@ -3,8 +3,9 @@
 //!
 //! In the order in which a payment meets them:
 //!
-//! - [`witness`]: what the gate saw of each request · [`answer`]: how the call ended · [`call_error`]: why an adapter gave no answer
-//! - [`disburse`]: after a request to pay · [`query`]: after a question about one · [`decision`]: what both come to
+//! - [`witness`]: what the gate saw of each request ([`exchange_result`]: of the one that counts)
+//! - [`answer`]: how the call ended · [`call_error`]: why an adapter gave no answer
+//! - [`judge_disbursement`]: after a request to pay · [`judge_query`]: after a question about one · [`decision`]: what both come to
 //! - [`error_code`]: why an attempt is not a success
 //! - [`history`]: what the database knows of the attempts before · [`pace`]: how often a rail is sent to and asked
 //! - [`schedule`]: what to do now, and when again · [`outcome`]: what is written
@@ -14,15 +15,15 @@ pub mod answer;
 pub mod call_error;
 pub mod decision;
 pub mod digest;
-mod disburse;
 pub mod error_code;
+mod exchange_result;
 pub mod history;
+mod judge_disbursement;
+mod judge_query;
 pub mod outcome;
 pub mod pace;
-mod query;
 pub mod schedule;
-mod seen;
 pub mod witness;
 
-pub use disburse::disburse;
-pub use query::query;
+pub use judge_disbursement::judge_disbursement;
+pub use judge_query::judge_query;

@@ -1,18 +1,20 @@
 //! What is written of an attempt.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::error_code::ErrorCode;
+
 /// What a holder may say of its attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
-pub enum State {
+pub enum CompletionState {
     Dispatched,
     Failed,
     Retryable,
 }
 
-impl State {
+impl CompletionState {
     /// As the history has it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -24,7 +26,7 @@ impl State {
 }
 
 /// What is known of the money after an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MoneyMoved {
     Yes,
@@ -46,13 +48,13 @@ impl MoneyMoved {
 /// The outcome of one attempt. Text may come from a guest or a rail: it is made safe for the database on the way there.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    pub state: State,
+    pub state: CompletionState,
     pub money_moved: Option<MoneyMoved>,
     /// `None` leaves the past as settled as it was, `Some(false)` says that a query allowed sending again.
     pub unsettled: Option<bool>,
     pub rail_reference: Option<String>,
     pub rail_code: Option<String>,
-    pub error_code: Option<String>,
+    pub error_code: Option<ErrorCode>,
     pub error_message: Option<String>,
     pub latency_ms: Option<i32>,
     pub retry_delay_seconds: Option<f64>,
@@ -60,12 +62,12 @@ pub struct Outcome {
     pub captured: Option<Value>,
     /// Of its key, on a rail that names a payment by that when it calls back.
     pub key_prefix: Option<String>,
-    pub proof: Proof,
+    pub proof: Provenance,
 }
 
 /// By what, and from what, an outcome was judged.
 #[derive(Clone, Debug, Default)]
-pub struct Proof {
+pub struct Provenance {
     /// Of the component that spoke.
     pub adapter_digest: Option<[u8; 32]>,
     /// Of the rail's file.
@@ -80,7 +82,7 @@ pub struct Proof {
 
 impl Outcome {
     /// Nothing is known but the state.
-    pub fn new(state: State) -> Self {
+    pub fn new(state: CompletionState) -> Self {
         Self {
             state,
             money_moved: None,
@@ -93,7 +95,7 @@ impl Outcome {
             retry_delay_seconds: None,
             captured: None,
             key_prefix: None,
-            proof: Proof::default(),
+            proof: Provenance::default(),
         }
     }
 }

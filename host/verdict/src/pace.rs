@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-/// At most this many attempts has a payment.
+/// A payment has at most this many attempts.
 pub const ATTEMPTS_MAX: i32 = 20;
 /// What a holder keeps of its lease to write down what it heard.
 pub const COMPLETION_MARGIN: Duration = Duration::from_secs(5);
@@ -25,9 +25,9 @@ pub struct Pace {
     /// How long a payment is ours.
     pub lease_seconds: f64,
     /// Between two requests to pay.
-    pub retry: Steps,
+    pub retry: Backoff,
     /// Between two questions.
-    pub query: Steps,
+    pub query: Backoff,
     /// For this long the questions have to go on.
     pub reconcile_seconds: u32,
     /// A payment may be there and not yet be found for this long.
@@ -44,8 +44,8 @@ impl Default for Pace {
         Self {
             concurrency: 64,
             lease_seconds: 45.0,
-            retry: Steps { base_ms: 1_000, factor: 2.0, cap_ms: 300_000 },
-            query: Steps { base_ms: 2_000, factor: 1.7, cap_ms: 120_000 },
+            retry: Backoff { base_ms: 1_000, factor: 2.0, cap_ms: 300_000 },
+            query: Backoff { base_ms: 2_000, factor: 1.7, cap_ms: 120_000 },
             reconcile_seconds: 900,
             visibility_seconds: 30,
             dedup_window_seconds: None,
@@ -58,13 +58,13 @@ impl Default for Pace {
 /// Pauses that grow.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Steps {
+pub struct Backoff {
     pub base_ms: u32,
     pub factor: f64,
     pub cap_ms: u32,
 }
 
-impl Steps {
+impl Backoff {
     /// The pause after so many attempts, the first being 1.
     pub fn after(&self, attempts: i32) -> Duration {
         let grown = f64::from(self.base_ms) * self.factor.powi(attempts.max(1) - 1);
@@ -105,7 +105,7 @@ impl Pace {
         };
         if !(least..=most).contains(&self.lease_seconds) {
             return Some(format!(
-                "pace.lease_seconds is {}, expected {least} to {most}: timeouts.call_ms, {} s to start and {} s to write the outcome; not so long that the payments of a dead host lie",
+                "pace.lease_seconds is {}, expected {least} to {most}: timeouts.call_ms, {} s to start and {} s to write the outcome; a longer lease would leave the payments of a dead host waiting",
                 self.lease_seconds,
                 START_SLACK.as_secs(),
                 COMPLETION_MARGIN.as_secs()
@@ -160,7 +160,7 @@ mod tests {
         let careless = Pace { resend_is_safe: true, ..Pace::default() };
         assert_eq!(careless.problem(CALL, true), None);
         assert!(careless.problem(CALL, false).expect("it pays twice").contains("resend_is_safe"));
-        let steps = Steps { base_ms: 10, factor: 0.5, cap_ms: 10 };
+        let steps = Backoff { base_ms: 10, factor: 0.5, cap_ms: 10 };
         assert!(
             Pace { retry: steps, ..Pace::default() }
                 .problem(CALL, true)

@@ -4,15 +4,15 @@ use form::StepClass;
 
 /// How much of a request was handed to the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Left {
+pub enum Sent {
     Nothing,
-    /// At least a byte, perhaps all.
+    /// The head of the request was handed to the connection: nothing, a part or all of it may have left.
     Headers,
     /// The body too.
     Body,
 }
 
-impl Left {
+impl Sent {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
@@ -28,7 +28,7 @@ pub struct Exchange {
     /// Its name in the rail's file.
     pub step: String,
     pub class: StepClass,
-    pub left: Left,
+    pub left: Sent,
     /// Set when the head of a reply was read, whether or not its body followed.
     pub status: Option<u16>,
     /// The whole reply was read.
@@ -44,26 +44,26 @@ pub struct Exchange {
 pub struct Witness {
     pub exchanges: Vec<Exchange>,
     /// What was kept from leaving or not believed: the first by each rule.
-    pub denied: Vec<Denied>,
+    pub denied: Vec<Denial>,
 }
 
 /// Something that did not leave, or was not believed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Denied {
-    pub rule: Rule,
+pub struct Denial {
+    pub rule: GateRule,
     /// One sentence, safe to show.
     pub why: String,
 }
 
-impl Denied {
-    pub fn new(rule: Rule, why: impl Into<String>) -> Self {
+impl Denial {
+    pub fn new(rule: GateRule, why: impl Into<String>) -> Self {
         Self { rule, why: why.into() }
     }
 }
 
 /// Why something did not leave, or was not believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Rule {
+pub enum GateRule {
     /// A name led to an address that may not be dialled.
     Address,
     /// The lease does not last long enough.
@@ -76,7 +76,7 @@ pub enum Rule {
     Variable,
 }
 
-impl Rule {
+impl GateRule {
     pub const ALL: [Self; 5] = [Self::Address, Self::Lease, Self::Reading, Self::Revoked, Self::Variable];
 
     /// Its name in metrics and records. Never changes.
@@ -102,7 +102,7 @@ impl Witness {
     /// one of which something left.
     pub fn money(&self) -> Option<&Exchange> {
         let money = || self.exchanges.iter().rev().filter(|exchange| exchange.class == StepClass::Money);
-        money().find(|exchange| exchange.left != Left::Nothing).or_else(|| money().next())
+        money().find(|exchange| exchange.left != Sent::Nothing).or_else(|| money().next())
     }
 
     /// For the record: of each request the step, what left and the status of the reply.
@@ -116,8 +116,8 @@ impl Witness {
     }
 
     /// How much of it left.
-    pub fn money_left(&self) -> Left {
-        self.money().map_or(Left::Nothing, |exchange| exchange.left)
+    pub fn money_left(&self) -> Sent {
+        self.money().map_or(Sent::Nothing, |exchange| exchange.left)
     }
 }
 
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn every_rule_has_a_name_of_its_own() {
-        let names: BTreeSet<_> = Rule::ALL.iter().map(|rule| rule.as_str()).collect();
-        assert_eq!(names.len(), Rule::ALL.len());
+        let names: BTreeSet<_> = GateRule::ALL.iter().map(|rule| rule.as_str()).collect();
+        assert_eq!(names.len(), GateRule::ALL.len());
     }
 }

@@ -85,7 +85,7 @@ pub struct Lease {
 
 /// What a holder says about its attempt; `None` leaves the database its default.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct ReferenceOutcome {
     pub state: &'static str,
     pub money_moved: Option<&'static str>,
     pub unsettled: Option<bool>,
@@ -204,7 +204,7 @@ impl Refusal {
     }
 }
 
-impl Outcome {
+impl ReferenceOutcome {
     /// What a holder may not say at all, whoever it is.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         if !["DISPATCHED", "FAILED", "RETRYABLE"].contains(&self.state) {

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use super::{Storm, pause};
 use crate::world::wire::Mode;
-use crate::{PATIENCE, Role};
+use crate::{DbUser, PATIENCE};
 
 /// Longer than a lease of these rails.
 const LEASE_SECONDS: i64 = 12;
@@ -222,7 +222,7 @@ impl Storm {
     }
 
     async fn repeat(&mut self) {
-        let mut owner = self.world.db.connect(Role::Superuser).await;
+        let mut owner = self.world.db.connect(DbUser::Superuser).await;
         for _ in 0..20 {
             sqlx::query("select pg_notify('outbox_pending', 'new_work')")
                 .execute(&mut owner)

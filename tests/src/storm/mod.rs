@@ -1,11 +1,11 @@
 //! A storm: payments flow while hosts, database, wires and rails fail in an order that a seed decides; then all is healed, and
 //! everything has to come to its end in time; then three books are compared.
 //!
-//! - [`fault`]: what is done to a world · [`temper`]: what the rails themselves do · [`saw`]: what has to have happened
+//! - [`fault`]: what is done to a world · [`rail_faults`]: what the rails themselves do · [`coverage`]: what has to have happened
 
+mod coverage;
 mod fault;
-mod saw;
-mod temper;
+mod rail_faults;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 
+use self::fault::Fault;
 use crate::world::{Audit, Plan, World};
 use crate::{PATIENCE, Pg};
 
@@ -69,38 +70,9 @@ impl Report {
 pub async fn round(seed: u64, size: Size, mut tell: impl FnMut(usize, usize, &str)) -> Report {
     let began = Instant::now();
     let pg = if seed.is_multiple_of(2) { Pg::V18 } else { Pg::V15 };
-    let hosts = 1 + (seed % 3) as usize;
-    let plan = Plan { hosts, own_server: Some(pg), recorded: true, ..Plan::new(seed, temper::rails()) };
-    let mut storm = Storm {
-        world: World::build(plan).await,
-        faults: BTreeMap::new(),
-        drained_at_work: 0,
-        resumed: Duration::ZERO,
-    };
+    let mut storm = Storm::build(seed, pg).await;
     storm.world.start_hosts();
-
-    let mut menu = fault::menu(size.menus, &mut storm.world.rng);
-    let steps = menu.len();
-    let per_step = size.payments.div_ceil(steps);
-    while let Some(fault) = menu.pop() {
-        tell(steps - menu.len(), steps, fault.name());
-        storm.owe(per_step).await;
-        storm.strike(fault).await;
-        storm.raise_hosts();
-    }
-    for _ in 0..TRIES {
-        let missed = saw::missed(&storm).await;
-        if missed.is_empty() {
-            break;
-        }
-        for fault in missed {
-            tell(steps, steps, fault.name());
-            storm.owe(per_step).await;
-            storm.strike(fault).await;
-            storm.raise_hosts();
-        }
-    }
-
+    let steps = storm.run_menu(size, &mut tell).await;
     tell(steps, steps, "all is healed");
     storm.world.heal().await;
     let healed = Instant::now();
@@ -108,11 +80,11 @@ pub async fn round(seed: u64, size: Size, mut tell: impl FnMut(usize, usize, &st
     let converged = healed.elapsed();
     let drained = storm.world.drain().await;
     let audit = storm.world.audit().await;
-    let saw = saw::all(&storm, drained).await;
+    let saw = coverage::all(&storm, drained).await;
     let leaked = storm.world.leaked().await;
     let (judged_again, judged_otherwise) = storm.world.judged_again();
     let mut faults = storm.faults.clone();
-    faults.extend(temper::faults(&storm.world));
+    faults.extend(rail_faults::faults(&storm.world));
     Report {
         seed,
         postgres: pg.major(),
@@ -139,13 +111,53 @@ struct Storm {
 }
 
 impl Storm {
+    async fn build(seed: u64, pg: Pg) -> Self {
+        let hosts = 1 + (seed % 3) as usize;
+        let plan =
+            Plan { hosts, own_server: Some(pg), recorded: true, ..Plan::new(seed, rail_faults::rails()) };
+        Self {
+            world: World::build(plan).await,
+            faults: BTreeMap::new(),
+            drained_at_work: 0,
+            resumed: Duration::ZERO,
+        }
+    }
+
+    /// Every fault of the menu, then again what was left to chance and did not happen. Answers how long the menu was.
+    async fn run_menu(&mut self, size: Size, tell: &mut impl FnMut(usize, usize, &str)) -> usize {
+        let mut menu = fault::menu(size.menus, &mut self.world.rng);
+        let steps = menu.len();
+        let per_step = size.payments.div_ceil(steps);
+        while let Some(fault) = menu.pop() {
+            tell(steps - menu.len(), steps, fault.name());
+            self.run_step(fault, per_step).await;
+        }
+        for _ in 0..TRIES {
+            let missed = coverage::missed(self).await;
+            if missed.is_empty() {
+                break;
+            }
+            for fault in missed {
+                tell(steps, steps, fault.name());
+                self.run_step(fault, per_step).await;
+            }
+        }
+        steps
+    }
+
+    async fn run_step(&mut self, fault: Fault, payments: usize) {
+        self.owe(payments).await;
+        self.strike(fault).await;
+        self.raise_hosts();
+    }
+
     /// Some more payments, on all rails.
     async fn owe(&mut self, count: usize) {
         let rails = self.world.rails.len();
         let first = self.world.rng.usize(..rails);
         for rail in 0..rails {
             let share = (count + (rail + first) % rails) / rails;
-            let amounts: Vec<_> = (0..share).map(|_| temper::amount(&mut self.world.rng)).collect();
+            let amounts: Vec<_> = (0..share).map(|_| rail_faults::amount(&mut self.world.rng)).collect();
             if !amounts.is_empty() {
                 self.world.owe(rail, &amounts).await;
             }

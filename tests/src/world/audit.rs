@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::rails::is_key_of;
 use super::{World, all_text};
-use crate::Role;
+use crate::DbUser;
 
 /// How the books compare. What follows `unresolved` must be zero.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +37,9 @@ pub struct Audit {
     pub leaks: Vec<String>,
 }
 
+/// What a rail knows, by key.
+type Ledger = HashMap<String, Entry>;
+
 /// What our tables know of a payment.
 #[derive(Debug, Default)]
 struct Ours {
@@ -48,46 +51,53 @@ struct Ours {
 
 impl Audit {
     pub(super) async fn of(world: &World) -> Self {
-        let ours = ours(world).await;
+        let (ours, ledgers) = (ours(world).await, ledgers(world));
         let mut audit = Self { submitted: world.owed.len(), ..Self::default() };
-        let ledgers: Vec<HashMap<String, Entry>> = world
-            .rails
-            .iter()
-            .map(|rail| {
-                rail.simulator.entries().into_iter().map(|entry| (entry.key.clone(), entry)).collect()
-            })
-            .collect();
+        audit.compare_payments(world, &ours, &ledgers);
+        audit.compare_ledgers(world, &ledgers);
+        audit.stale_accepted = usize::try_from(world.count(STALE).await).unwrap_or(usize::MAX);
+        audit.gaps = usize::try_from(world.count("sequence_gaps").await).unwrap_or(usize::MAX);
+        audit.leaks = leaks(world).await;
+        audit
+    }
+
+    /// What was submitted, in the two other books.
+    fn compare_payments(&mut self, world: &World, ours: &HashMap<Uuid, Ours>, ledgers: &[Ledger]) {
         // By payee, because a key that is not ours would hide a second payment.
         let mut executions: HashMap<&str, u32> = HashMap::new();
         for entry in ledgers.iter().flat_map(HashMap::values) {
             *executions.entry(entry.payee.as_str()).or_default() += entry.executions;
         }
-        let submitted: HashSet<&str> = world.owed.iter().map(|owed| owed.payee.as_str()).collect();
         for owed in &world.owed {
             let paid = executions.get(owed.payee.as_str()).copied().unwrap_or_default();
-            audit.doubled += usize::from(paid > 1);
+            self.doubled += usize::from(paid > 1);
             let Some(ours) = ours.get(&owed.outbox_id) else {
-                audit.lost += 1;
+                self.lost += 1;
                 continue;
             };
             let entry = ledgers[owed.rail].get(&world.rails[owed.rail].key(owed.outbox_id));
             match Booked::of(ours.state.as_deref(), ours.money_moved.as_deref()) {
                 Booked::Paid => {
-                    audit.dispatched += 1;
-                    audit.disagreed += usize::from(
+                    self.dispatched += 1;
+                    self.disagreed += usize::from(
                         entry.is_none_or(|entry| entry.executions == 0 || entry.amount != owed.amount),
                     );
                 }
                 Booked::NotPaid => {
-                    audit.refused += 1;
-                    audit.disagreed += usize::from(paid > 0);
+                    self.refused += 1;
+                    self.disagreed += usize::from(paid > 0);
                 }
-                Booked::Unresolved => audit.unresolved += 1,
-                Booked::Open if ours.pending => audit.stuck += 1,
-                Booked::Open => audit.lost += 1,
+                Booked::Unresolved => self.unresolved += 1,
+                Booked::Open if ours.pending => self.stuck += 1,
+                Booked::Open => self.lost += 1,
             }
-            audit.orphaned += usize::from(entry.is_some_and(|entry| entry.requests > ours.attempts));
+            self.orphaned += usize::from(entry.is_some_and(|entry| entry.requests > ours.attempts));
         }
+    }
+
+    /// What the rails heard, in what was submitted.
+    fn compare_ledgers(&mut self, world: &World, ledgers: &[Ledger]) {
+        let submitted: HashSet<&str> = world.owed.iter().map(|owed| owed.payee.as_str()).collect();
         for (ledger, rail) in ledgers.iter().zip(0..) {
             let known: HashMap<String, Uuid> = world
                 .owed
@@ -95,19 +105,15 @@ impl Audit {
                 .filter(|owed| owed.rail == rail)
                 .map(|owed| (world.rails[rail].key(owed.outbox_id), owed.outbox_id))
                 .collect();
-            audit.orphaned += ledger
+            self.orphaned += ledger
                 .values()
                 .filter(|entry| {
                     !submitted.contains(entry.payee.as_str())
                         || !known.get(&entry.key).is_some_and(|id| is_key_of(entry, *id))
                 })
                 .count();
-            audit.disagreed += ledger.values().filter(|entry| entry.conflicting > 0).count();
+            self.disagreed += ledger.values().filter(|entry| entry.conflicting > 0).count();
         }
-        audit.stale_accepted = usize::try_from(world.count(STALE).await).unwrap_or(usize::MAX);
-        audit.gaps = usize::try_from(world.count("sequence_gaps").await).unwrap_or(usize::MAX);
-        audit.leaks = leaks(world).await;
-        audit
     }
 
     pub fn is_clean(&self) -> bool {
@@ -132,8 +138,15 @@ const STALE: &str =
     "payment_outbox_attempts z join symphony.payment_outbox_attempts a using (outbox_id, lease_token)
                       where z.state = 'ZOMBIE_REQUEUE' and a.attempt_no > z.attempt_no";
 
+fn ledgers(world: &World) -> Vec<Ledger> {
+    let by_key = |entries: Vec<Entry>| -> Ledger {
+        entries.into_iter().map(|entry| (entry.key.clone(), entry)).collect()
+    };
+    world.rails.iter().map(|rail| by_key(rail.simulator.entries())).collect()
+}
+
 async fn ours(world: &World) -> HashMap<Uuid, Ours> {
-    let mut owner = world.db.connect(Role::Superuser).await;
+    let mut owner = world.db.connect(DbUser::Superuser).await;
     let mut ours: HashMap<Uuid, Ours> = HashMap::new();
     let attempts: Vec<(Uuid, String, String)> = sqlx::query_as(
         "select outbox_id, state::text, money_moved::text from symphony.payment_outbox_attempts",

@@ -14,7 +14,7 @@ use crate::port::Port;
 use crate::{PATIENCE, railhost};
 
 #[derive(Debug)]
-pub struct Host {
+pub struct HostProcess {
     pub wire: Wire,
     /// All that its processes said.
     pub log: PathBuf,
@@ -30,13 +30,13 @@ pub struct Host {
 }
 
 /// A test that fails leaves no process behind.
-impl Drop for Host {
+impl Drop for HostProcess {
     fn drop(&mut self) {
         self.kill();
     }
 }
 
-impl Host {
+impl HostProcess {
     pub(super) fn new(folder: &Path, number: usize, wire: Wire, url: String, pages: Port) -> Self {
         Self {
             wire,

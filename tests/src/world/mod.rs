@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use dev::embedded::{Options as ServerOptions, Server};
+use dev::embedded::{Server, ServerOptions};
 use fastrand::Rng;
 use outbox::Database;
 use outbox::enqueue::{Ingest, NewPayment};
@@ -28,15 +28,15 @@ use toml::Table;
 use uuid::Uuid;
 
 pub use audit::Audit;
-pub use host::Host;
-pub use rails::{Rail, Wanted, leave_out_question};
+pub use host::HostProcess;
+pub use rails::{SimulatedRail, Wanted, leave_out_question};
 
 use crate::canary::{self, Canaries};
 use crate::host::drains_patiently;
-use crate::play::set;
 use crate::port::Port;
+use crate::rail_run::set;
 use crate::server::{scratch, scratch_folder};
-use crate::{Db, PATIENCE, Pg, Role, railhost};
+use crate::{Db, DbUser, PATIENCE, Pg, railhost};
 use wire::{Far, Mode, Wire};
 
 const PARTICIPANTS: usize = 20;
@@ -56,8 +56,8 @@ pub struct Owed {
 pub struct World {
     pub seed: u64,
     pub rng: Rng,
-    pub hosts: Vec<Host>,
-    pub rails: Vec<Rail>,
+    pub hosts: Vec<HostProcess>,
+    pub rails: Vec<SimulatedRail>,
     pub db: Db,
     /// Its own server, where it may be killed.
     pub server: Option<Server>,
@@ -120,7 +120,7 @@ impl World {
                 }
                 (plan.change)(file);
             };
-            rails.push(Rail::start(wanted, plan.seed, &rails_folder, change).await);
+            rails.push(SimulatedRail::start(wanted, plan.seed, &rails_folder, change).await);
         }
         let mut hosts = Vec::new();
         for number in 0..plan.hosts {
@@ -139,7 +139,7 @@ impl World {
             .expect("written");
             let wire = Wire::to_postgres(upstream(&db)).await;
             let url = through(&db, wire.port);
-            hosts.push(Host::new(folder.path(), number, wire, url, pages));
+            hosts.push(HostProcess::new(folder.path(), number, wire, url, pages));
         }
         let world = Self {
             seed: plan.seed,
@@ -329,7 +329,7 @@ impl World {
 
     /// How many rows of the outbox there are of a kind.
     pub async fn count(&self, what: &str) -> i64 {
-        let mut owner = self.db.connect(Role::Superuser).await;
+        let mut owner = self.db.connect(DbUser::Superuser).await;
         sqlx::query_scalar(AssertSqlSafe(format!("select count(*) from symphony.{what}")))
             .fetch_one(&mut owner)
             .await
@@ -441,7 +441,7 @@ fn config(pages: u16, record_to: Option<&Path>, more: &str) -> String {
 }
 
 fn upstream(db: &Db) -> Far {
-    let server = db.options(Role::Superuser);
+    let server = db.options(DbUser::Superuser);
     match server.get_socket() {
         Some(folder) => Far::Unix(Path::new(folder).join(format!(".s.PGSQL.{}", server.get_port()))),
         None => Far::Tcp(format!("{}:{}", server.get_host(), server.get_port()).parse().expect("an address")),
@@ -450,7 +450,7 @@ fn upstream(db: &Db) -> Far {
 
 /// The same database through a wire.
 fn through(db: &Db, port: u16) -> String {
-    let mut url = db.options(Role::Superuser).to_url_lossy();
+    let mut url = db.options(DbUser::Superuser).to_url_lossy();
     url.set_query(Some("sslmode=disable"));
     url.set_host(Some("127.0.0.1")).expect("a host");
     url.set_port(Some(port)).expect("a port");
@@ -459,7 +459,7 @@ fn through(db: &Db, port: u16) -> String {
 
 /// What a row of the outbox is, as text: for looking at everything.
 pub(crate) async fn all_text(db: &Db) -> String {
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     let tables: Vec<String> = sqlx::query_scalar(
         "select format('%I.%I', n.nspname, c.relname) from pg_class c join pg_namespace n on n.oid = c.relnamespace
           where n.nspname = 'symphony' and c.relkind = 'r'",

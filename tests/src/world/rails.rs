@@ -5,13 +5,13 @@ use std::fs;
 use std::path::Path;
 
 use payment::{KeyForm, RailKey};
-use rail_simulators::{Entry, Name, Options, Simulator};
+use rail_simulators::{Entry, Name, Simulator, SimulatorOptions};
 use serde_json::{Value, json};
 use toml::{Table, Value as Toml};
 use uuid::Uuid;
 
 use super::wire::{Far, Wire};
-use crate::play::{key, rail_file, rails_folder};
+use crate::rail_run::{key, rail_file, rails_folder};
 
 /// Calls and leases that end within a test: hosts die and freeze in the middle of them, rails fall silent, and what a dead host may
 /// have sent is sent again only after a call's whole time. A lease of ten seconds at most, or the heartbeat would find nothing to
@@ -23,7 +23,7 @@ pace = { lease_seconds = 10, concurrency = 64, reconcile_seconds = 0, visibility
 
 /// A simulated rail, as a host sees it.
 #[derive(Debug)]
-pub struct Rail {
+pub struct SimulatedRail {
     pub name: String,
     pub kind: Name,
     pub simulator: Simulator,
@@ -48,17 +48,17 @@ impl Wanted {
     }
 }
 
-impl Rail {
+impl SimulatedRail {
     pub(super) async fn start(
         wanted: &Wanted,
         seed: u64,
         folder: &Path,
         change: impl FnOnce(&mut Table),
     ) -> Self {
-        let options = Options {
+        let options = SimulatorOptions {
             seed: seed.to_string(),
             forgetful: wanted.forgetful,
-            ..Options::new(wanted.kind).script(&wanted.script)
+            ..SimulatorOptions::new(wanted.kind).script(&wanted.script)
         };
         let simulator = Simulator::start(options).await.expect("a simulator");
         let wire = Wire::to(Far::Tcp(simulator.address)).await;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use harness::Role;
+use harness::DbUser;
 use harness::reference::{Outbox, Refusal};
 use sqlx::Row as _;
 use uuid::Uuid;
@@ -19,7 +19,7 @@ impl World<'_> {
         act: impl FnOnce(&mut Outbox, &str) -> Result<(), Refusal>,
     ) -> Result<(), String> {
         let query = sqlx::query(sql).bind(target.to_owned());
-        let told = self.sessions.call(Role::Operator, turn, query).await.map(drop);
+        let told = self.sessions.call(DbUser::Operator, turn, query).await.map(drop);
         same(&told, &act(&mut self.model, target).map_err(|refusal| refusal.sqlstate().to_owned()))
     }
 
@@ -36,14 +36,14 @@ impl World<'_> {
             .bind(marks)
             .bind(per_second)
             .bind(burst);
-        same(&self.sessions.call(Role::Operator, turn, query).await.map(drop), &Ok(()))?;
+        same(&self.sessions.call(DbUser::Operator, turn, query).await.map(drop), &Ok(()))?;
         self.model.configure_rail(rail, marks, rate);
         Ok(())
     }
 
     pub(crate) async fn reconcile(&mut self, turn: usize, limit: i32) -> Result<(), String> {
         let query = sqlx::query("select symphony.reconcile_parking($1)").bind(limit);
-        let told: i32 = self.sessions.call(Role::Operator, turn, query).await?[0].get(0);
+        let told: i32 = self.sessions.call(DbUser::Operator, turn, query).await?[0].get(0);
         let wrong = self.model.out_of_line();
         let seen = self.sessions.look().await;
         let changed: BTreeSet<Uuid> = seen
@@ -78,7 +78,7 @@ impl World<'_> {
         let query = sqlx::query("select symphony.resolve_payment($1, $2, 'op', 'w', 'seen')")
             .bind(id)
             .bind(money_moved);
-        let told = self.sessions.call(Role::Operator, turn, query).await.map(drop);
+        let told = self.sessions.call(DbUser::Operator, turn, query).await.map(drop);
         same(&told, &self.model.resolve(id, money_moved).map_err(|refusal| refusal.sqlstate().to_owned()))
     }
 
@@ -89,7 +89,8 @@ impl World<'_> {
         let some = if pick.is_multiple_of(4) { nth(all(), pick) } else { nth(waiting, pick) };
         let id = some.unwrap_or(Uuid::from_u128(7));
         let query = sqlx::query("select symphony.cancel_payment($1, 'op', 'w')").bind(id);
-        let told = self.sessions.call(Role::Operator, turn, query).await.map(|rows| rows[0].get::<i32, _>(0));
+        let told =
+            self.sessions.call(DbUser::Operator, turn, query).await.map(|rows| rows[0].get::<i32, _>(0));
         // In the place of a lease stands a token that the database draws.
         let token = sqlx::query_scalar(
             "select lease_token from symphony.payment_outbox_attempts where outbox_id = $1 order by attempt_no desc limit 1",
@@ -113,7 +114,7 @@ impl World<'_> {
                 .bind(old)
                 .bind(new.instruction_id.clone())
                 .bind(new.idempotency_key.clone());
-        let answer = self.sessions.call(Role::Operator, turn, query).await;
+        let answer = self.sessions.call(DbUser::Operator, turn, query).await;
         let told = answer.map(|rows| (rows[0].get::<Uuid, _>(0), rows[0].get::<i64, _>(1)));
         let id = told.as_ref().map_or(Uuid::nil(), |(id, _)| *id);
         let expected = self.model.reissue(old, &(new.instruction_id, new.idempotency_key), id, made_at(id));

@@ -1,7 +1,7 @@
 //! Runs each operation on the database and on the model, and compares what they answer. The calls themselves are in
 //! `payments`, `leases` and `acts`.
 
-use harness::Role;
+use harness::DbUser;
 use harness::reference::{Attempt, Micros, Outbox, Refusal, SECOND, Words};
 use sqlx::Row as _;
 use uuid::Uuid;
@@ -83,56 +83,21 @@ impl World<'_> {
             }
             Operation::HandBack { worker, knows } => self.hand_back(turn, WORKERS[*worker], *knows).await,
             Operation::Sweep => self.sweep(turn).await,
-            Operation::ReconcileClock => {
-                let query = sqlx::query("select symphony.reconcile_clock(100)");
-                let told: i32 = self.sessions.call(Role::Executor, turn, query).await?[0].get(0);
-                same(&told, &0)
-            }
+            Operation::ReconcileClock => self.reconcile_clock(turn).await,
             Operation::Cancel { pick } => self.cancel(turn, *pick).await,
-            Operation::Pause { rail, paused } => {
-                let sql = if *paused {
-                    "select symphony.pause_rail($1, 'op', 'w')"
-                } else {
-                    "select symphony.resume_rail($1, 'op', 'w')"
-                };
-                self.act(turn, sql, RAILS[*rail], |model, rail| {
-                    model.pause(rail, *paused);
-                    Ok(())
-                })
-                .await
-            }
+            Operation::Pause { rail, paused } => self.pause(turn, RAILS[*rail], *paused).await,
             Operation::Configure { rail, marks } => {
                 let rate = self.model.rails.get(RAILS[*rail]).and_then(|rail| rail.rate);
                 self.configure(turn, RAILS[*rail], *marks, rate).await
             }
             Operation::Suspend { participant, suspended } => {
-                let sql = if *suspended {
-                    "select symphony.suspend_participant($1, 'op', 'w', true)"
-                } else {
-                    "select symphony.reinstate_participant($1, 'op', 'w')"
-                };
-                self.act(turn, sql, PARTICIPANTS[*participant], |model, id| model.suspend(id, *suspended))
-                    .await
+                self.suspend(turn, PARTICIPANTS[*participant], *suspended).await
             }
             Operation::Order { participant, strict } => {
-                let sql = if *strict {
-                    "select symphony.set_strict_order($1, true, 'op', 'w', true)"
-                } else {
-                    "select symphony.set_strict_order($1, false, 'op', 'w', true)"
-                };
-                self.act(turn, sql, PARTICIPANTS[*participant], |model, id| {
-                    model.set_strict_order(id, *strict);
-                    Ok(())
-                })
-                .await
+                self.order(turn, PARTICIPANTS[*participant], *strict).await
             }
             Operation::ActWithoutReason { participant } => {
-                let query = sqlx::query("select symphony.suspend_participant($1, 'op', '', true)")
-                    .bind(PARTICIPANTS[*participant]);
-                same(
-                    &self.sessions.call(Role::Operator, turn, query).await.map(drop),
-                    &refused(Refusal::Invalid),
-                )
+                self.act_without_reason(turn, PARTICIPANTS[*participant]).await
             }
             Operation::Reconcile { limit } => self.reconcile(turn, *limit).await,
             Operation::Resolve { pick, money_moved } => self.resolve(turn, *pick, money_moved).await,
@@ -141,15 +106,61 @@ impl World<'_> {
             Operation::Report { worker, rails, asleep } => {
                 self.report(turn, WORKERS[*worker], rails, *asleep).await
             }
-            Operation::Retire { worker } => {
-                self.model.hosts.remove(WORKERS[*worker]);
-                let query = sqlx::query("select symphony.retire_host($1)").bind(WORKERS[*worker]);
-                same(&self.sessions.call(Role::Executor, turn, query).await.map(drop), &Ok(()))
-            }
+            Operation::Retire { worker } => self.retire(turn, WORKERS[*worker]).await,
             Operation::Age { pick, attempts } => self.age(*pick, *attempts).await,
             Operation::Advance { quarter_seconds } => self.advance(quarter_seconds * SECOND / 4).await,
             Operation::Transaction { .. } => Err("a transaction inside a transaction".to_owned()),
         }
+    }
+
+    async fn reconcile_clock(&mut self, turn: usize) -> Result<(), String> {
+        let query = sqlx::query("select symphony.reconcile_clock(100)");
+        let told: i32 = self.sessions.call(DbUser::Executor, turn, query).await?[0].get(0);
+        same(&told, &0)
+    }
+
+    async fn pause(&mut self, turn: usize, rail: &str, paused: bool) -> Result<(), String> {
+        let sql = match paused {
+            true => "select symphony.pause_rail($1, 'op', 'w')",
+            false => "select symphony.resume_rail($1, 'op', 'w')",
+        };
+        self.act(turn, sql, rail, |model, rail| {
+            model.pause(rail, paused);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn suspend(&mut self, turn: usize, participant: &str, suspended: bool) -> Result<(), String> {
+        let sql = match suspended {
+            true => "select symphony.suspend_participant($1, 'op', 'w', true)",
+            false => "select symphony.reinstate_participant($1, 'op', 'w')",
+        };
+        self.act(turn, sql, participant, |model, id| model.suspend(id, suspended)).await
+    }
+
+    async fn order(&mut self, turn: usize, participant: &str, strict: bool) -> Result<(), String> {
+        let sql = match strict {
+            true => "select symphony.set_strict_order($1, true, 'op', 'w', true)",
+            false => "select symphony.set_strict_order($1, false, 'op', 'w', true)",
+        };
+        self.act(turn, sql, participant, |model, id| {
+            model.set_strict_order(id, strict);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn act_without_reason(&mut self, turn: usize, participant: &'static str) -> Result<(), String> {
+        let query = sqlx::query("select symphony.suspend_participant($1, 'op', '', true)").bind(participant);
+        let told = self.sessions.call(DbUser::Operator, turn, query).await.map(drop);
+        same(&told, &refused(Refusal::Invalid))
+    }
+
+    async fn retire(&mut self, turn: usize, worker: &'static str) -> Result<(), String> {
+        self.model.hosts.remove(worker);
+        let query = sqlx::query("select symphony.retire_host($1)").bind(worker);
+        same(&self.sessions.call(DbUser::Executor, turn, query).await.map(drop), &Ok(()))
     }
 
     /// As if the payment had been tried that often: the ceiling is too far away to walk there every time.
@@ -167,7 +178,7 @@ impl World<'_> {
                from aged p, generate_series($2 + 1, $3) as n, (select symphony.clock() as now) t",
         );
         let last_no = self.model.last_no(id);
-        self.sessions.call(Role::Superuser, 0, query.bind(id).bind(last_no).bind(attempts)).await?;
+        self.sessions.call(DbUser::Superuser, 0, query.bind(id).bind(last_no).bind(attempts)).await?;
         let request = self.model.pending[&id].request.clone();
         self.model.pending.entry(id).and_modify(|row| row.attempt_count = row.attempt_count.max(attempts));
         let now = self.model.now;
@@ -190,7 +201,7 @@ impl World<'_> {
     async fn advance(&mut self, by: Micros) -> Result<(), String> {
         let query =
             sqlx::query("update reference_test.clock set at = at + $1 * interval '1 microsecond'").bind(by);
-        self.sessions.call(Role::Superuser, 0, query).await?;
+        self.sessions.call(DbUser::Superuser, 0, query).await?;
         self.model.now += by;
         Ok(())
     }

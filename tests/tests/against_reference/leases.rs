@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use harness::Role;
+use harness::DbUser;
 use harness::reference::{Micros, Refusal, SECOND};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
@@ -38,7 +38,7 @@ impl World<'_> {
         .bind(rails.and_then(|all| after.map(|after| vec![after; all.len()])))
         .bind(claim.takeovers);
         let answer: Vec<Leased> =
-            self.sessions.call(Role::Executor, turn, query).await?.iter().map(leased).collect();
+            self.sessions.call(DbUser::Executor, turn, query).await?.iter().map(leased).collect();
         let fresh = |row: &&Leased| self.issued.iter().any(|old| old.token == row.token);
         if let Some(row) = answer.iter().find(fresh) {
             return Err(format!("{row:?}: the token was given out before"));
@@ -73,7 +73,7 @@ impl World<'_> {
             }
         };
         same(
-            &self.sessions.call(Role::Executor, turn, sqlx::query(sql)).await.map(drop),
+            &self.sessions.call(DbUser::Executor, turn, sqlx::query(sql)).await.map(drop),
             &refused(Refusal::Invalid),
         )
     }
@@ -82,7 +82,7 @@ impl World<'_> {
         let query = sqlx::query("select outbox_id, attempt_no from symphony.repair_expired_leases($1, $2)")
             .bind(batch_size)
             .bind(worker.to_owned());
-        let rows = self.sessions.call(Role::Executor, turn, query).await?;
+        let rows = self.sessions.call(DbUser::Executor, turn, query).await?;
         let expired = self.model.expired();
         same(&rows.len(), &expired.len().min(usize::try_from(batch_size).unwrap_or(0)))?;
         for row in &rows {
@@ -111,7 +111,7 @@ impl World<'_> {
                from symphony.extend_outbox_leases($1, $2, $3, $4::float8)",
         );
         let query = query.bind(worker.clone()).bind(ids(&held)).bind(tokens(&held)).bind(seconds);
-        let told = self.sessions.call(Role::Executor, turn, query).await?;
+        let told = self.sessions.call(DbUser::Executor, turn, query).await?;
         let model = &mut self.model;
         let mut expected = BTreeMap::new();
         for held in &held {
@@ -133,7 +133,7 @@ impl World<'_> {
         }
         let query = sqlx::query("select outbox_id from symphony.release_outbox_leases($1, $2, $3)");
         let query = query.bind(worker.clone()).bind(ids(&held)).bind(tokens(&held));
-        let told = self.sessions.call(Role::Executor, turn, query).await?;
+        let told = self.sessions.call(DbUser::Executor, turn, query).await?;
         let mut expected = BTreeSet::new();
         for held in &held {
             if self.model.release(&worker, held.id, held.token) {
@@ -157,7 +157,7 @@ impl World<'_> {
             "select outbox_id, reference_test.us(handed_over_at) from symphony.mark_handed_over($1, $2, $3)",
         );
         let query = query.bind(worker.clone()).bind(ids(&held)).bind(tokens(&held));
-        let told = self.sessions.call(Role::Executor, turn, query).await?;
+        let told = self.sessions.call(DbUser::Executor, turn, query).await?;
         let mut expected = BTreeMap::new();
         for held in &held {
             expected
@@ -183,7 +183,7 @@ impl World<'_> {
             sqlx::query("select outbox_id from symphony.hold_outbox_leases($1, $2, $3, $4, $5, null, null)");
         let query = query.bind(worker.clone()).bind(ids(&held)).bind(tokens(&held)).bind(delays);
         let query = query.bind(vec!["FLOAT_EMPTY"; held.len()]);
-        let told = self.sessions.call(Role::Executor, turn, query).await?;
+        let told = self.sessions.call(DbUser::Executor, turn, query).await?;
         let mut expected = BTreeSet::new();
         for held in &held {
             if self.model.hold(&worker, held.id, held.token, delay_seconds, "FLOAT_EMPTY") {
@@ -203,7 +203,7 @@ impl World<'_> {
             knows.and_then(|pick| self.pick(pick)).map(|held| held.token).into_iter().collect();
         let query = sqlx::query("select outbox_id from symphony.hand_back_unknown_leases($1, $2)");
         let query = query.bind(worker.to_owned()).bind(known.clone());
-        let told = self.sessions.call(Role::Executor, turn, query).await?;
+        let told = self.sessions.call(DbUser::Executor, turn, query).await?;
         let expected = self.model.hand_back(worker, &known);
         same(&told.iter().map(|row| row.get(0)).collect::<BTreeSet<Uuid>>(), &expected)
     }
@@ -212,17 +212,17 @@ impl World<'_> {
     pub(crate) async fn sweep(&mut self, turn: usize) -> Result<(), String> {
         let claims =
             "select coalesce(sum(cardinality(outbox_ids)), 0)::bigint from symphony.payment_outbox_claims";
-        let before: i64 = self.sessions.call(Role::Superuser, turn, sqlx::query(claims)).await?[0].get(0);
+        let before: i64 = self.sessions.call(DbUser::Superuser, turn, sqlx::query(claims)).await?[0].get(0);
         let query = sqlx::query("select symphony.sweep_leases('w0', 0, 10000)");
-        let next: i32 = self.sessions.call(Role::Executor, turn, query).await?[0].get(0);
-        let after: i64 = self.sessions.call(Role::Superuser, turn, sqlx::query(claims)).await?[0].get(0);
+        let next: i32 = self.sessions.call(DbUser::Executor, turn, query).await?[0].get(0);
+        let after: i64 = self.sessions.call(DbUser::Superuser, turn, sqlx::query(claims)).await?[0].get(0);
         same(&(next, after), &(0, before))
     }
 
     pub(crate) async fn next_due(&mut self, turn: usize, rails: Option<&[usize]>) -> Result<(), String> {
         let rails = rails.map(rail_names);
         let query = sqlx::query("select reference_test.us(symphony.next_due_at($1))").bind(rails.clone());
-        let told: Option<Micros> = self.sessions.call(Role::Executor, turn, query).await?[0].get(0);
+        let told: Option<Micros> = self.sessions.call(DbUser::Executor, turn, query).await?[0].get(0);
         same(&told, &self.model.next_due_at(rails.as_deref()))
     }
 
@@ -236,7 +236,7 @@ impl World<'_> {
         let rails = rail_names(rails);
         let query = sqlx::query("select symphony.report_host($1, $2, $3)");
         let query = query.bind(worker.to_owned()).bind(rails.clone()).bind(asleep);
-        same(&self.sessions.call(Role::Executor, turn, query).await.map(drop), &Ok(()))?;
+        same(&self.sessions.call(DbUser::Executor, turn, query).await.map(drop), &Ok(()))?;
         self.model.report_host(worker, &rails, asleep);
         Ok(())
     }

@@ -3,7 +3,7 @@
 //! Operations name payments and leases by position, not by id: `pick` counts through what exists when the operation
 //! runs, so that a sequence still means something after operations before it were dropped while shrinking.
 
-use harness::reference::{Outcome, Request, Words};
+use harness::reference::{ReferenceOutcome, Request, Words};
 use proptest::prelude::*;
 use proptest::{collection, option, sample};
 
@@ -23,7 +23,7 @@ pub(crate) enum Operation {
     ClaimWrongly(WrongClaim),
     Complete {
         worker: Option<usize>,
-        rows: Vec<(Pick, Outcome)>,
+        rows: Vec<(Pick, ReferenceOutcome)>,
         single: bool,
     },
     LateAnswer {
@@ -336,7 +336,7 @@ fn state() -> impl Strategy<Value = &'static str> {
     ])
 }
 
-fn outcome() -> impl Strategy<Value = Outcome> {
+fn outcome() -> impl Strategy<Value = ReferenceOutcome> {
     let sensible = |state| match state {
         "DISPATCHED" => vec![None, Some("yes")],
         "FAILED" => vec![None, Some("no"), Some("no"), Some("unknown")],
@@ -352,7 +352,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
     let delay =
         prop_oneof![6 => sample::select(vec![0, 1, 30, 3600]), 1 => sample::select(vec![-1, 2_678_401])];
     (said, option::of(any::<bool>()), option::of(delay), words()).prop_map(
-        |((state, money_moved), unsettled, retry_delay_seconds, words)| Outcome {
+        |((state, money_moved), unsettled, retry_delay_seconds, words)| ReferenceOutcome {
             state,
             money_moved,
             unsettled,

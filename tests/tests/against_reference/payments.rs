@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use harness::Role;
-use harness::reference::{Completed, LateAnswer, Micros, Outcome, Receipt, Refusal, Words};
+use harness::DbUser;
+use harness::reference::{Completed, LateAnswer, Micros, Receipt, ReferenceOutcome, Refusal, Words};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
@@ -20,7 +20,7 @@ impl World<'_> {
                from symphony.enqueue_payment_outbox_batch($1, $2, $3, $4, $5::text[]::jsonb[])",
         );
         let query = query.bind(column(0)).bind(column(1)).bind(column(2)).bind(column(3)).bind(column(4));
-        let answers = self.sessions.call(Role::Ingest, turn, query).await?;
+        let answers = self.sessions.call(DbUser::Ingest, turn, query).await?;
         same(&answers.len(), &rows.len())?;
         let fronts = self.model.queue_fronts();
         for (n, (row, answer)) in (1..).zip(rows.iter().zip(&answers)) {
@@ -46,7 +46,7 @@ impl World<'_> {
                    from symphony.enqueue_payment_outbox($1, $2, $3, $4, $5::text::jsonb)",
             );
             let query = query.bind(i).bind(p).bind(k).bind(r).bind(b);
-            let answer = self.sessions.call(Role::Ingest, turn, query).await;
+            let answer = self.sessions.call(DbUser::Ingest, turn, query).await;
             let known = |row: &PgRow| {
                 self.model.records.values().any(|known| known.outbox_id == row.get::<Uuid, _>(0))
             };
@@ -82,10 +82,10 @@ impl World<'_> {
         &mut self,
         turn: usize,
         worker: Option<usize>,
-        rows: &[(Pick, Outcome)],
+        rows: &[(Pick, ReferenceOutcome)],
         single: bool,
     ) -> Result<(), String> {
-        let (held, said): (Vec<Held>, Vec<&Outcome>) =
+        let (held, said): (Vec<Held>, Vec<&ReferenceOutcome>) =
             rows.iter().filter_map(|(pick, said)| Some((self.pick(*pick)?, said))).unzip();
         let Some(first) = held.first() else { return Ok(()) };
         let worker = worker.map_or_else(|| first.worker.clone(), |n| WORKERS[n].to_owned());
@@ -116,7 +116,7 @@ impl World<'_> {
         turn: usize,
         worker: &str,
         held: &Held,
-        said: &Outcome,
+        said: &ReferenceOutcome,
     ) -> Result<Completed, String> {
         let query = sqlx::query(
             "select attempt_no, state, false as repeated
@@ -134,7 +134,7 @@ impl World<'_> {
         .bind(said.retry_delay_seconds)
         .bind(said.money_moved)
         .bind(said.unsettled);
-        let rows = self.sessions.call(Role::Executor, turn, query).await?;
+        let rows = self.sessions.call(DbUser::Executor, turn, query).await?;
         Ok(completed(&rows[0]))
     }
 
@@ -143,7 +143,7 @@ impl World<'_> {
         turn: usize,
         worker: &str,
         held: &[Held],
-        said: &[&Outcome],
+        said: &[&ReferenceOutcome],
     ) -> Result<Vec<Result<Completed, String>>, String> {
         let word = |part: fn(&Words) -> &Option<String>| {
             said.iter().map(|s| part(&s.words).clone()).collect::<Vec<_>>()
@@ -164,7 +164,7 @@ impl World<'_> {
         .bind(said.iter().map(|said| said.retry_delay_seconds).collect::<Vec<_>>())
         .bind(said.iter().map(|said| said.money_moved).collect::<Vec<_>>())
         .bind(said.iter().map(|said| said.unsettled).collect::<Vec<_>>());
-        let rows = self.sessions.call(Role::Executor, turn, query).await?;
+        let rows = self.sessions.call(DbUser::Executor, turn, query).await?;
         let asked: Vec<(i32, Uuid)> = (1..).zip(held.iter().map(|held| held.id)).collect();
         same(&rows.iter().map(|row| (row.get(0), row.get(1))).collect::<Vec<(i32, Uuid)>>(), &asked)?;
         let told =
@@ -193,7 +193,7 @@ impl World<'_> {
         .bind(state)
         .bind(money_moved);
         let told =
-            self.sessions.call(Role::Executor, turn, query).await.map(|rows| rows[0].get::<bool, _>(0));
+            self.sessions.call(DbUser::Executor, turn, query).await.map(|rows| rows[0].get::<bool, _>(0));
         let late =
             LateAnswer { worker: worker.to_owned(), state, money_moved, words, recorded_at: self.model.now };
         let expected = self.model.record_late_answer(held.id, held.token, late);

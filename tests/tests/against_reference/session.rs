@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use harness::reference::Micros;
-use harness::{Db, Role, sqlstate};
+use harness::{Db, DbUser, sqlstate};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{Executor as _, PgConnection, Postgres, Row as _};
@@ -68,13 +68,13 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     pub(crate) async fn open(db: &Db) -> Self {
-        let mut superuser = connect(db, Role::Superuser).await;
+        let mut superuser = connect(db, DbUser::Superuser).await;
         superuser.execute(STAGE).await.expect("the stage is set");
         Self {
             superuser,
-            ingest: [connect(db, Role::Ingest).await, connect(db, Role::Ingest).await],
-            executor: [connect(db, Role::Executor).await, connect(db, Role::Executor).await],
-            operator: [connect(db, Role::Operator).await, connect(db, Role::Operator).await],
+            ingest: [connect(db, DbUser::Ingest).await, connect(db, DbUser::Ingest).await],
+            executor: [connect(db, DbUser::Executor).await, connect(db, DbUser::Executor).await],
+            operator: [connect(db, DbUser::Operator).await, connect(db, DbUser::Operator).await],
             in_transaction: false,
         }
     }
@@ -108,16 +108,16 @@ impl Sessions {
     /// Runs one call as that role. A refusal is its SQLSTATE; inside a transaction it costs only this call.
     pub(crate) async fn call(
         &mut self,
-        role: Role,
+        role: DbUser,
         turn: usize,
         query: Query<'_, Postgres, PgArguments>,
     ) -> Result<Vec<PgRow>, String> {
         let in_transaction = self.in_transaction;
         let connection = match role {
             _ if in_transaction => &mut self.superuser,
-            Role::Ingest => &mut self.ingest[turn],
-            Role::Executor => &mut self.executor[turn],
-            Role::Operator => &mut self.operator[turn],
+            DbUser::Ingest => &mut self.ingest[turn],
+            DbUser::Executor => &mut self.executor[turn],
+            DbUser::Operator => &mut self.operator[turn],
             _ => &mut self.superuser,
         };
         if in_transaction {
@@ -146,7 +146,7 @@ impl Sessions {
 }
 
 /// Nothing here crashes, so that nobody has to wait for the disk.
-async fn connect(db: &Db, role: Role) -> PgConnection {
+async fn connect(db: &Db, role: DbUser) -> PgConnection {
     let mut connection = db.connect(role).await;
     connection.execute("set synchronous_commit = off").await.expect("a setting of the session");
     connection

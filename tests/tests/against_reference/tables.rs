@@ -110,12 +110,13 @@ fn sequences(model: &Outbox) -> Rows {
 }
 
 /// Tables without a counterpart in the model, and why that is no gap.
-const APART: [&str; 8] = [
+const APART: [&str; 9] = [
     "payment_outbox_claims", // an index of leases; `ALWAYS_EMPTY` holds it against the leases themselves
     "rail_rate_grants",      // compared as tokens at this moment, with the rails
     "payment_outbox_verdicts", // written by retention only, which the sequences do not run
     "payment_outbox_partitions", // written by retention only
     "schema_migrations",     // written by migrate only
+    "schema_functions",      // written by migrate only
     "clock_marks",           // the clock of the sequences never goes back
     "revoked_adapters",      // a list that decides nothing here
     "payment_outbox_captures", // what hosts keep of replies; it decides nothing in the database

@@ -4,16 +4,16 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::{Place, UNREACHABLE, text};
+use crate::{ConfigFolder, UNREACHABLE, text};
 
 #[test]
 fn a_simulator_refuses_what_it_cannot_play() {
-    let place = Place::new(UNREACHABLE);
+    let place = ConfigFolder::new(UNREACHABLE);
     place.write("bad.txt", "amount 1.00: pay gladly\n");
     for (arguments, sentence) in [
         (&["simulate", "nokia"][..], "expected mtn, airtel or bank"),
         (&["simulate", "mtn", "--listen", "0.0.0.0:0"], "expected an address of loopback"),
-        (&["simulate", "mtn", "--script", "bad.txt"], "line 1: \"gladly\" is no reply"),
+        (&["simulate", "mtn", "--script", "bad.txt"], "line 1: \"gladly\" is not a reply"),
         (&["simulate", "mtn", "--script", "gone.txt"], "gone.txt"),
     ] {
         let output = place.run(arguments);
@@ -35,7 +35,7 @@ esac
 
 #[test]
 fn a_benchmark_measures_us_the_limit_and_rivals_and_names_the_one_that_fails() {
-    let place = Place::new(UNREACHABLE);
+    let place = ConfigFolder::new(UNREACHABLE);
     for (name, work) in [("good", "echo '{\"event\":\"done\"}'"), ("bad", "echo 'out of luck' >&2; exit 9")] {
         fs::create_dir_all(place.folder.path().join("rivals").join(name)).expect("a folder");
         let rival = format!(
@@ -62,7 +62,7 @@ fn a_benchmark_measures_us_the_limit_and_rivals_and_names_the_one_that_fails() {
 
 #[test]
 fn a_benchmark_that_cannot_be_is_refused_before_anything_starts() {
-    let place = Place::new(UNREACHABLE);
+    let place = ConfigFolder::new(UNREACHABLE);
     for (scenario, more, told) in [
         ("kind = \"burn-down\"\npayments = 10\nround = 3\n", &[][..], "round"),
         ("kind = \"walk-down\"\n", &[], "walk-down"),

@@ -2,9 +2,10 @@
 
 use harness::{Db, Pg};
 use serde_json::json;
+use verdict::error_code::ErrorCode;
 use verdict::outcome::MoneyMoved;
 
-use crate::{PAYLOAD, Place, count, end_all, text};
+use crate::{ConfigFolder, PAYLOAD, count, end_all, text};
 
 const WHY: [&str; 4] = ["--by", "ada", "--why", "a test"];
 const NOBODY: &str = "00000000-0000-7000-8000-000000000000";
@@ -16,7 +17,7 @@ fn act<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
 #[tokio::test(flavor = "multi_thread")]
 async fn payments_that_did_not_leave_are_cancelled_by_their_ids() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let ids: Vec<_> = (1..=3).map(|n| place.enqueue(&format!("inv-{n}"), PAYLOAD)).collect();
     assert_eq!(place.json(&act(&["cancel", &ids[0]]))["cancelled"], true);
     let again = place.run(&act(&["cancel", &ids[0]]));
@@ -30,7 +31,7 @@ async fn payments_that_did_not_leave_are_cancelled_by_their_ids() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_does_not_exist_is_exit_66_everywhere() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     place.enqueue("inv-1", PAYLOAD);
     for arguments in [
         &["cancel", NOBODY][..],
@@ -54,17 +55,17 @@ async fn what_does_not_exist_is_exit_66_everywhere() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_act_on_many_shows_the_sums_first_and_does_nothing_without_a_yes() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     for n in 1..=3 {
         place.enqueue(&format!("inv-{n}"), PAYLOAD);
     }
-    end_all(&db, MoneyMoved::Unknown, "OUTCOME_UNKNOWN").await;
+    end_all(&db, MoneyMoved::Unknown, ErrorCode::OutcomeUnknown).await;
 
     let resolve = act(&["resolve", "--review", "--money-moved", "no", "--evidence", "ticket 4711"]);
     let shown = place.run(&resolve);
     assert_eq!(shown.status.code(), Some(64));
     let said = text(&shown.stderr);
-    assert!(said.contains("3 payment(s) are chosen") && said.contains("Nothing was done"), "{said}");
+    assert!(said.contains("3 payment(s) match") && said.contains("Nothing was done"), "{said}");
     assert!(said.lines().any(|line| line.split_whitespace().eq(["mock", "3", "3.00", "ZMW"])), "{said}");
     assert_eq!(count(&db, "payment_outbox_resolutions").await, 0);
     let sums = place.json(&resolve);
@@ -97,9 +98,9 @@ async fn an_act_on_many_shows_the_sums_first_and_does_nothing_without_a_yes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reissue_with_another_payload_shows_what_changes_and_is_checked_like_a_new_payment() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let id = place.enqueue("inv-1", PAYLOAD);
-    end_all(&db, MoneyMoved::No, "PAYEE_BARRED").await;
+    end_all(&db, MoneyMoved::No, ErrorCode::RailDeclined).await;
     let reissue = |payload| act(&["reissue", &id, "--instruction", "inv-1-again", "--payload", payload]);
     for (payload, code) in [
         (r#"{"amount":"1.00","currency":"ZMW"}"#, 65),

@@ -4,28 +4,28 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::process::Output;
 
-use dev::embedded::{Options, Server};
+use dev::embedded::{Server, ServerOptions};
 use harness::host::{count, until_all_have_a_verdict};
 use harness::sql::run;
-use harness::{Db, Pg, Role, scratch_folder};
+use harness::{Db, DbUser, Pg, scratch_folder};
 use rustix::process::{Pid, Signal, kill_process};
 use sqlx::ConnectOptions;
 use verdict::digest::Digest;
 
-use crate::{MOCK, PAYLOAD, Place, UNREACHABLE, text};
+use crate::{ConfigFolder, MOCK, PAYLOAD, UNREACHABLE, text};
 
-fn url(db: &Db, role: Role) -> String {
+fn url(db: &Db, role: DbUser) -> String {
     db.options(role).to_url_lossy().to_string()
 }
 
 /// A configuration that says this of the database.
-fn configure(place: &Place, database: &str) {
+fn configure(place: &ConfigFolder, database: &str) {
     let rest = fs::read_to_string(place.folder.path().join("config/development.toml")).expect("read");
     place.write("config/logins.toml", &format!("{rest}{database}"));
 }
 
 /// A configuration with a login for each role; `database.url` where it is given.
-fn logins(place: &Place, owner: Option<&str>, urls: [(&str, String); 4]) {
+fn logins(place: &ConfigFolder, owner: Option<&str>, urls: [(&str, String); 4]) {
     let owner = owner.map(|owner| format!("[database]\nurl = {owner:?}\n")).unwrap_or_default();
     let urls = urls.map(|(name, url)| format!("{name} = {url:?}\n")).concat();
     configure(place, &format!("{owner}[database.logins]\n{urls}"));
@@ -33,22 +33,22 @@ fn logins(place: &Place, owner: Option<&str>, urls: [(&str, String); 4]) {
 
 fn urls(db: &Db) -> [(&'static str, String); 4] {
     [
-        ("ingest", url(db, Role::Ingest)),
-        ("executor", url(db, Role::Executor)),
-        ("operator", url(db, Role::Operator)),
-        ("readonly", url(db, Role::Readonly)),
+        ("ingest", url(db, DbUser::Ingest)),
+        ("executor", url(db, DbUser::Executor)),
+        ("operator", url(db, DbUser::Operator)),
+        ("readonly", url(db, DbUser::Readonly)),
     ]
 }
 
 /// What stands at the end where nothing at all is to be told.
-const SOUND: &str = "its schema is the one this build expects";
+const SOUND: &str = "The database answers, all logins reach it, and its schema matches this build.";
 
-fn with_logins(place: &Place, command: &str) -> Output {
+fn with_logins(place: &ConfigFolder, command: &str) -> Output {
     let mut command = place.command(&["--config", "config/logins.toml", command]);
     command.env_remove("DATABASE_URL").output().expect("railhost runs")
 }
 
-fn check(place: &Place) -> (Option<i32>, String) {
+fn check(place: &ConfigFolder) -> (Option<i32>, String) {
     let output = with_logins(place, "check");
     let (told, said) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(told.contains(SOUND), said.is_empty(), "{told}{said}");
@@ -59,25 +59,25 @@ fn check(place: &Place) -> (Option<i32>, String) {
 async fn login(db: &Db, name: &str, options: &str, roles: &str) -> String {
     // Roles belong to the whole server.
     let name = format!("{name}_{}", std::process::id());
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     run(&mut owner, &format!("create role {name} login {options} password 'only-for-tests'")).await;
     run(&mut owner, &format!("grant {roles} to {name}")).await;
-    db.options(Role::Superuser).username(&name).password("only-for-tests").to_url_lossy().to_string()
+    db.options(DbUser::Superuser).username(&name).password("only-for-tests").to_url_lossy().to_string()
 }
 
 #[tokio::test]
 async fn check_finds_wrong_passwords_another_database_and_a_missing_month_at_once() {
     let (db, other) = (Db::fresh(Pg::V18).await, Db::fresh(Pg::V18).await);
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     logins(&place, Some(&db.url()), urls(&db));
     assert_eq!(check(&place), (Some(0), String::new()), "nothing is wrong yet");
 
     let guessed = |role| db.options(role).password("guessed").to_url_lossy().to_string();
     let wrong = [
-        ("ingest", guessed(Role::Ingest)),
-        ("executor", url(&other, Role::Executor)),
-        ("operator", guessed(Role::Operator)),
-        ("readonly", url(&db, Role::Readonly)),
+        ("ingest", guessed(DbUser::Ingest)),
+        ("executor", url(&other, DbUser::Executor)),
+        ("operator", guessed(DbUser::Operator)),
+        ("readonly", url(&db, DbUser::Readonly)),
     ];
     logins(&place, Some(&db.url()), wrong);
     db.move_clock("2 years").await;
@@ -88,7 +88,7 @@ async fn check_finds_wrong_passwords_another_database_and_a_missing_month_at_onc
         "password authentication failed for user \"symphony_ingest\"",
         "password authentication failed for user \"symphony_operator\"",
         "database.logins.executor",
-        "leads to another database than",
+        "points to a different database than",
         "the history has no month for new payments",
         "rail broken: ",
     ] {
@@ -100,9 +100,9 @@ async fn check_finds_wrong_passwords_another_database_and_a_missing_month_at_onc
 #[tokio::test]
 async fn check_does_not_call_a_newer_schema_or_no_rails_sound() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     logins(&place, Some(&db.url()), urls(&db));
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     run(
         &mut owner,
         "insert into symphony.schema_migrations (version, description, success, checksum, execution_time)
@@ -122,19 +122,19 @@ async fn check_does_not_call_a_newer_schema_or_no_rails_sound() {
 #[tokio::test]
 async fn a_login_that_leads_to_another_database_serves_nothing() {
     let (db, other) = (Db::fresh(Pg::V18).await, Db::fresh(Pg::V18).await);
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let mut astray = urls(&db);
-    astray[1].1 = url(&other, Role::Executor);
+    astray[1].1 = url(&other, DbUser::Executor);
     logins(&place, None, astray);
     let output = with_logins(&place, "serve");
     assert_eq!(output.status.code(), Some(69));
-    assert!(text(&output.stderr).contains("leads to another database than"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("points to a different database than"), "{}", text(&output.stderr));
 }
 
 #[tokio::test]
 async fn a_remark_alone_keeps_check_from_calling_the_schema_the_one_it_expects() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     assert!(text(&place.run(&["check"]).stdout).contains(SOUND));
     let days: i64 = harness::host::number(&db, "select symphony.history_days_left()::bigint").await;
     db.move_clock(&format!("{} days", days - 3)).await;
@@ -148,28 +148,28 @@ async fn a_remark_alone_keeps_check_from_calling_the_schema_the_one_it_expects()
 #[tokio::test]
 async fn a_doorbell_in_another_database_is_found_before_anybody_waits_for_it() {
     let (db, other) = (Db::fresh(Pg::V18).await, Db::fresh(Pg::V18).await);
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let listens_at = |listener: &str| {
         let urls = urls(&db).map(|(name, url)| format!("{name} = {url:?}\n")).concat();
         let pooler = format!("[database]\npooler = true\nlistener = {listener:?}\n");
         configure(&place, &format!("{pooler}[database.logins]\n{urls}"));
     };
-    listens_at(&url(&db, Role::Executor));
+    listens_at(&url(&db, DbUser::Executor));
     assert_eq!(check(&place), (Some(0), String::new()), "it rings where the payments are");
-    listens_at(&url(&other, Role::Executor));
+    listens_at(&url(&other, DbUser::Executor));
     for command in ["check", "serve"] {
         let output = with_logins(&place, command);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(69), "{command}: {said}");
         assert!(said.contains("database.listener (user symphony_executor on "), "{command}: {said}");
-        assert!(said.contains("leads to another database than database.logins."), "{command}: {said}");
+        assert!(said.contains("points to a different database than database.logins."), "{command}: {said}");
     }
 }
 
 #[tokio::test]
 async fn check_tells_of_rail_files_keys_and_the_database_at_once() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     place.write("config/rails/typo.toml", &format!("{MOCK}kindness = 1\n"));
     place.write("config/rails/marks.toml", &MOCK.replace("idempotent = true", "idempotent = false"));
     place.write("config/rails/gone.toml", &MOCK.replace("builtin:mock", "builtin:none"));
@@ -201,7 +201,7 @@ async fn check_tells_of_rail_files_keys_and_the_database_at_once() {
 
 #[test]
 fn all_that_is_wrong_with_the_logins_themselves_is_told_and_no_database_is_guessed() {
-    let place = Place::new(UNREACHABLE);
+    let place = ConfigFolder::new(UNREACHABLE);
     configure(
         &place,
         "[database.logins]\ningest = { file = \"/not/there\" }\nexecutor = { env = \"NOT_SET\" }\noperator = \"mysql://x\"\n",
@@ -214,7 +214,7 @@ fn all_that_is_wrong_with_the_logins_themselves_is_told_and_no_database_is_guess
         "database.logins.ingest refers to /not/there",
         "database.logins.executor refers to the environment variable NOT_SET",
         "database.logins.operator is not a PostgreSQL URL",
-        "the database was not looked at",
+        "the database was not checked, because its settings are wrong",
     ] {
         assert!(said.contains(sentence), "{sentence} is missing from\n{said}");
     }
@@ -225,7 +225,7 @@ fn all_that_is_wrong_with_the_logins_themselves_is_told_and_no_database_is_guess
 #[tokio::test]
 async fn a_login_that_is_a_member_of_its_role_and_may_not_use_it_is_found() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let mut wrong = urls(&db);
     wrong[0].1 = login(&db, "half", "noinherit", "symphony_ingest").await;
     logins(&place, None, wrong);
@@ -240,7 +240,7 @@ async fn a_login_that_is_a_member_of_its_role_and_may_not_use_it_is_found() {
 #[tokio::test]
 async fn each_role_that_the_owners_login_cannot_take_on_is_found() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let part = login(&db, "part", "", "symphony_executor, symphony_readonly").await;
     configure(&place, &format!("[database]\nurl = {part:?}\n"));
     let (code, said) = check(&place);
@@ -252,14 +252,14 @@ async fn each_role_that_the_owners_login_cannot_take_on_is_found() {
 }
 
 async fn own_server(name: &str) -> Server {
-    let options = Options { major: Some(18), ..Options::throwaway(scratch_folder(name)) };
+    let options = ServerOptions { major: Some(18), ..ServerOptions::throwaway(scratch_folder(name)) };
     Server::start(options).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_new_server_check_says_that_it_is_not_migrated() {
     let server = own_server("new-checked").await;
-    let place = Place::new(server.connect_options().to_url_lossy().as_str());
+    let place = ConfigFolder::new(server.connect_options().to_url_lossy().as_str());
     let output = place.run(&["check"]);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(69), "{said}");
@@ -276,7 +276,7 @@ async fn of_a_new_server_check_says_that_it_is_not_migrated() {
 async fn a_standby_is_not_called_sound() {
     let mut server = own_server("standby-checked").await;
     let db = Db::on(Pg::V18, server.connect_options()).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     assert_eq!(place.run(&["check"]).status.code(), Some(0), "it can be written to");
     // A server with this file waits for somebody to follow, and may only be read meanwhile.
     server.stop().await.expect("it stops");
@@ -301,9 +301,9 @@ async fn a_standby_is_not_called_sound() {
 #[tokio::test]
 async fn a_database_that_may_only_be_read_is_not_called_sound() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
-    let name = db.options(Role::Superuser).get_database().expect("a name").to_owned();
-    let mut owner = db.connect(Role::Superuser).await;
+    let place = ConfigFolder::new(&db.url());
+    let name = db.options(DbUser::Superuser).get_database().expect("a name").to_owned();
+    let mut owner = db.connect(DbUser::Superuser).await;
     run(&mut owner, &format!("alter database {name} set default_transaction_read_only = on")).await;
     logins(&place, None, urls(&db));
     let (code, said) = check(&place);
@@ -317,7 +317,7 @@ async fn a_database_that_may_only_be_read_is_not_called_sound() {
 #[tokio::test]
 async fn a_rail_whose_component_was_revoked_is_not_called_sound() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let sound = place.json(&["check"]);
     let digest = sound["rails"][0]["sha256"].as_str().unwrap_or_else(|| panic!("{sound}")).to_owned();
     assert!(place.run(&["plugin", "revoke", &digest, "--why", "a test"]).status.success());
@@ -331,7 +331,7 @@ async fn a_rail_whose_component_was_revoked_is_not_called_sound() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_serves_without_the_owners_login() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     logins(&place, None, urls(&db));
     let mut serve = place.command(&["--config", "config/logins.toml", "serve"]);
     let mut host = serve.env_remove("DATABASE_URL").spawn().expect("railhost runs");
@@ -355,7 +355,7 @@ async fn a_host_serves_without_the_owners_login() {
 #[tokio::test]
 async fn who_acts_is_kept_with_the_login_that_did_it() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     logins(&place, None, urls(&db));
     let arguments = ["--config", "config/logins.toml", "pause", "mock", "--by", "ada", "--why", "a test"];
     let mut pause = place.command(&arguments);
@@ -367,7 +367,7 @@ async fn who_acts_is_kept_with_the_login_that_did_it() {
 #[tokio::test]
 async fn an_unreachable_server_is_named_with_the_key_that_leads_there() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let mut nowhere = urls(&db);
     nowhere[3].1 = "postgres://reader@127.0.0.1:1/none".to_owned();
     logins(&place, None, nowhere);
@@ -384,7 +384,7 @@ async fn an_unreachable_server_is_named_with_the_key_that_leads_there() {
 #[tokio::test]
 async fn check_tells_of_a_component_that_is_endless_to_compile_and_goes_on() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let bomb = harness::forged::nested_loops();
     std::fs::write(place.folder.path().join("config/rails/bomb.wasm"), &bomb).expect("written");
     let pinned = format!("bomb.wasm\"\nsha256 = \"{}", Digest::of(&bomb));

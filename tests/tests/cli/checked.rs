@@ -3,12 +3,12 @@
 use harness::{Db, Pg};
 use serde_json::json;
 
-use crate::{MOCK, PAYLOAD, Place, count, text};
+use crate::{ConfigFolder, MOCK, PAYLOAD, count, text};
 
 const PICKY: &str = "[settings]\nscript = \"destination *99: invalid destination\"\n";
 
-fn picky(url: &str) -> Place {
-    let place = Place::new(url);
+fn picky(url: &str) -> ConfigFolder {
+    let place = ConfigFolder::new(url);
     place.write("config/rails/mock.toml", &format!("{MOCK}{PICKY}"));
     place
 }
@@ -69,7 +69,7 @@ async fn a_file_is_checked_by_its_rails_and_a_dry_run_tells_exact_sums_and_accep
 #[tokio::test(flavor = "multi_thread")]
 async fn a_machine_without_the_component_accepts_unchecked_but_never_unsound_money() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let gone = MOCK.replace("builtin:mock", "gone.wasm") + &format!("sha256 = \"{}\"\n", "0".repeat(64));
     place.write("config/rails/mock.toml", &gone);
     let good = r#"{"amount":"1.00","currency":"ZMW","destination":"260971234567"}"#;
@@ -88,7 +88,7 @@ async fn a_machine_without_the_component_accepts_unchecked_but_never_unsound_mon
 #[tokio::test]
 async fn a_dry_run_promises_nothing_that_the_database_would_refuse() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let good = |id: &str, amount: &str| format!("{id},acme,mock,{amount},ZMW,260971234567\n");
     let long = "x".repeat(257);
     let lines = "instruction_id,participant_id,rail_type,amount,currency,destination\n".to_owned()
@@ -101,7 +101,7 @@ async fn a_dry_run_promises_nothing_that_the_database_would_refuse() {
     let dry = place.run(&["enqueue", "--file", file, "--dry-run"]);
     let said = text(&dry.stderr);
     assert_eq!(dry.status.code(), Some(65), "{said}");
-    assert!(said.contains(":4: key (one, one) stands in this file before"), "{said}");
+    assert!(said.contains(":4: key (one, one) appears earlier in this file"), "{said}");
     assert!(said.contains(":5: instruction_id: has 257 characters, expected 256 at most"), "{said}");
     assert!(text(&dry.stdout).contains("1 payment(s) would be accepted, 1 repeated, 2 line(s) refused"));
     let real = text(&place.run(&["enqueue", "--file", file]).stdout);
@@ -120,7 +120,7 @@ async fn a_dry_run_promises_nothing_that_the_database_would_refuse() {
 #[tokio::test]
 async fn a_dry_run_measures_and_compares_payloads_as_the_database_does() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let payload =
         |rest: &str| format!(r#"{{"amount":"1.00","currency":"ZMW","destination":"260971234567"{rest}}}"#);
     let line = |id: &str, payload: &str| {
@@ -161,7 +161,7 @@ async fn a_dry_run_measures_and_compares_payloads_as_the_database_does() {
 #[tokio::test]
 async fn a_refused_payment_is_exit_65_whoever_refuses_it() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let pay = |instruction: &str, rail: &str, amount: &str| {
         let payload = PAYLOAD.replace("1.00", amount);
         let arguments = ["enqueue", "--participant", "acme", "--rail", rail, "--payload", &payload];

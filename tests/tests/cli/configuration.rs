@@ -4,11 +4,11 @@ use std::fs;
 
 use harness::{Db, Pg};
 
-use crate::{MOCK, Place, UNREACHABLE, text};
+use crate::{ConfigFolder, MOCK, UNREACHABLE, text};
 
 #[test]
 fn a_wrong_configuration_names_file_key_and_expectation() {
-    let place = Place::new(UNREACHABLE);
+    let place = ConfigFolder::new(UNREACHABLE);
     let cases = [
         (
             "[retention]\nattempt_days = 30\n",
@@ -47,7 +47,7 @@ fn a_wrong_configuration_names_file_key_and_expectation() {
 }
 
 /// A command that works with it ends with 64; `check` tells of it, whatever else it finds.
-fn refused(place: &Place, config: &str, sentence: &str) {
+fn refused(place: &ConfigFolder, config: &str, sentence: &str) {
     let status = place.run(&["--config", config, "status"]);
     assert_eq!(status.status.code(), Some(64), "{sentence}: {}", text(&status.stderr));
     for output in [status, place.run(&["--config", config, "check"])] {
@@ -58,7 +58,7 @@ fn refused(place: &Place, config: &str, sentence: &str) {
 
 #[test]
 fn a_rails_file_whose_name_no_payment_could_have_is_refused() {
-    let place = Place::new(UNREACHABLE);
+    let place = ConfigFolder::new(UNREACHABLE);
     let names = [("x ", "begins or ends with white space"), ("x\ty", "contains a control character")];
     for (name, problem) in names {
         let path = place.write(&format!("config/rails/{name}.toml"), MOCK);
@@ -73,7 +73,7 @@ fn a_rails_file_whose_name_no_payment_could_have_is_refused() {
 
 #[test]
 fn what_is_good_for_simulators_does_not_start_in_production() {
-    let place = Place::new("postgres://nobody@%2Fnowhere/none");
+    let place = ConfigFolder::new("postgres://nobody@%2Fnowhere/none");
     fs::create_dir_all(place.folder.path().join("config/live")).expect("a folder");
     place.write("config/live.toml", "production = true\nrails = \"live\"\n");
     let file = dev::rail_files::rail_file("mtn").expect("it is there");
@@ -92,7 +92,7 @@ fn what_is_good_for_simulators_does_not_start_in_production() {
 
 #[test]
 fn a_host_whose_component_is_missing_does_not_start() {
-    let place = Place::new(UNREACHABLE);
+    let place = ConfigFolder::new(UNREACHABLE);
     let rail = "kind = \"mock\"\ncomponent = \"gone.wasm\"\nidempotent = true\nhand_over_marks = false\n";
     place.write("config/rails/gone.toml", &format!("{rail}sha256 = \"{}\"\n", "0".repeat(64)));
     let output = place.run(&["serve"]);
@@ -102,10 +102,10 @@ fn a_host_whose_component_is_missing_does_not_start() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_absent_or_empty_database_exits_69_and_check_passes_after_migrate() {
-    let nowhere = Place::new(UNREACHABLE).run(&["status"]);
+    let nowhere = ConfigFolder::new(UNREACHABLE).run(&["status"]);
     assert_eq!(nowhere.status.code(), Some(69), "{}", text(&nowhere.stderr));
 
-    let place = Place::new(&Db::empty(Pg::V15).await.url());
+    let place = ConfigFolder::new(&Db::empty(Pg::V15).await.url());
     let empty = place.run(&["check"]);
     assert_eq!(empty.status.code(), Some(69));
     assert!(text(&empty.stderr).contains("run railhost migrate"), "{}", text(&empty.stderr));

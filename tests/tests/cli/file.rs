@@ -6,11 +6,11 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use dev::embedded::{Options, Server};
+use dev::embedded::{Server, ServerOptions};
 use harness::{Db, PATIENCE, Pg, scratch_folder};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{Place, UNREACHABLE, count, text};
+use crate::{ConfigFolder, UNREACHABLE, count, text};
 
 const HEADER: &str = "instruction_id,participant_id,rail_type,amount,currency,destination\n";
 
@@ -26,7 +26,7 @@ fn names(said: &str, line: u64, word: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_goes_in_but_for_its_bad_lines_which_are_named_by_number_in_every_run() {
-    let place = Place::new(&Db::fresh(Pg::V18).await.url());
+    let place = ConfigFolder::new(&Db::fresh(Pg::V18).await.url());
     let mut file = csv(20);
     file += "only,two\n";
     file += "i21,p1,unknown-rail,1,ZMW,260971234567\n";
@@ -55,7 +55,7 @@ async fn a_file_goes_in_but_for_its_bad_lines_which_are_named_by_number_in_every
 #[tokio::test(flavor = "multi_thread")]
 async fn a_column_or_a_member_that_stands_twice_is_refused_by_name() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     place.write("twice.csv", &HEADER.replace("destination", "amount"));
     let output = place.run(&["enqueue", "--file", "twice.csv"]);
     assert_eq!(output.status.code(), Some(64));
@@ -90,7 +90,7 @@ async fn a_column_or_a_member_that_stands_twice_is_refused_by_name() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_identifier_is_taken_as_written_or_refused_at_every_door() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let rest = "mock,1.00,ZMW,260971234567";
     place.write("payments.csv", &format!("{HEADER} i1,p,{rest}\ni2,p\t,{rest}\n\"i\u{7}3\",p,{rest}\n"));
     let output = place.run(&["enqueue", "--file", "payments.csv"]);
@@ -122,7 +122,7 @@ async fn an_identifier_is_taken_as_written_or_refused_at_every_door() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unbalanced_quote_is_named_where_it_opens_and_the_other_lines_go_in() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let mut lines: Vec<String> = csv(50).lines().map(str::to_owned).collect();
     lines[10] = lines[10].replace("260971234567", "\"260971234567");
     lines[30] = lines[30].replace("260971234567", "\"260971234567\"");
@@ -137,7 +137,7 @@ async fn an_unbalanced_quote_is_named_where_it_opens_and_the_other_lines_go_in()
 #[tokio::test(flavor = "multi_thread")]
 async fn standard_input_is_read_and_what_is_no_file_is_refused_by_name() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let mut child = place
         .command(&["enqueue", "--file", "-", "--format", "csv"])
         .stdin(Stdio::piped())
@@ -148,7 +148,7 @@ async fn standard_input_is_read_and_what_is_no_file_is_refused_by_name() {
     let output = child.wait_with_output().expect("it ends");
     assert!(text(&output.stdout).contains("5 payment(s) accepted"), "{}", text(&output.stdout));
 
-    let nowhere = Place::new(UNREACHABLE);
+    let nowhere = ConfigFolder::new(UNREACHABLE);
     let made = Command::new("mkfifo").arg(nowhere.folder.path().join("pipe.csv")).status().expect("mkfifo");
     assert!(made.success());
     fs::create_dir(nowhere.folder.path().join("folder.csv")).expect("a folder");
@@ -173,7 +173,7 @@ fn catches_interrupts(pid: u32) -> bool {
 
 #[test]
 fn an_import_that_waits_for_its_first_line_ends_when_it_is_told_to() {
-    let place = Place::new(UNREACHABLE);
+    let place = ConfigFolder::new(UNREACHABLE);
     for format in ["csv", "jsonl"] {
         let mut child = place
             .command(&["enqueue", "--file", "-", "--format", format])
@@ -203,10 +203,10 @@ fn an_import_that_waits_for_its_first_line_ends_when_it_is_told_to() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_import_waits_for_a_postgres_that_is_away() {
-    let options = Options { major: Some(18), ..Options::throwaway(scratch_folder("waited-for")) };
+    let options = ServerOptions { major: Some(18), ..ServerOptions::throwaway(scratch_folder("waited-for")) };
     let mut server = Server::start(options).await.unwrap_or_else(|error| panic!("{error}"));
     let db = Db::on(Pg::V18, server.connect_options()).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     place.write("payments.csv", &csv(3));
     server.stop().await.expect("it stops");
     let mut child = place

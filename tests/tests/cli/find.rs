@@ -3,11 +3,12 @@
 use harness::sql::{Answer, Hands};
 use harness::{Db, Pg};
 use payment::{KeyForm, RailKey};
+use verdict::error_code::ErrorCode;
 use verdict::outcome::MoneyMoved;
 
-use crate::{PAYLOAD, Place, end_all, text};
+use crate::{ConfigFolder, PAYLOAD, end_all, text};
 
-fn ids(place: &Place, arguments: &[&str]) -> Vec<String> {
+fn ids(place: &ConfigFolder, arguments: &[&str]) -> Vec<String> {
     let answer = place.json(arguments);
     let payments = answer["payments"].as_array().unwrap_or_else(|| panic!("{answer}"));
     payments.iter().map(|payment| payment["outbox_id"].as_str().expect("an id").to_owned()).collect()
@@ -16,18 +17,18 @@ fn ids(place: &Place, arguments: &[&str]) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn payments_are_listed_by_rail_participant_state_code_time_and_review() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let unknown = place.enqueue("inv-1", PAYLOAD);
-    end_all(&db, MoneyMoved::Unknown, "OUTCOME_UNKNOWN").await;
+    end_all(&db, MoneyMoved::Unknown, ErrorCode::OutcomeUnknown).await;
     let failed = place.enqueue("inv-2", PAYLOAD);
-    end_all(&db, MoneyMoved::No, "PAYEE_BARRED").await;
+    end_all(&db, MoneyMoved::No, ErrorCode::RailDeclined).await;
     let pending = place.enqueue("inv-3", PAYLOAD);
     for (filters, expected) in [
         (&[][..], vec![&pending, &failed, &unknown]),
         (&["--state", "pending"], vec![&pending]),
         (&["--state", "failed"], vec![&failed, &unknown]),
         (&["--state", "PENDING,FAILED", "--limit", "2"], vec![&pending, &failed]),
-        (&["--error-code", "PAYEE_BARRED"], vec![&failed]),
+        (&["--error-code", "RAIL_DECLINED"], vec![&failed]),
         (&["--review"], vec![&unknown]),
         (&["--rail", "mock", "--participant", "acme", "--since", "1h"], vec![&pending, &failed, &unknown]),
         (&["--rail", "mtn"], vec![]),
@@ -50,7 +51,7 @@ async fn payments_are_listed_by_rail_participant_state_code_time_and_review() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payment_is_found_by_whatever_names_it() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let payload = r#"{"amount":"12.50","currency":"ZMW","destination":"260971234567"}"#;
     let arguments = [
         "enqueue",
@@ -86,7 +87,7 @@ async fn a_payment_is_found_by_whatever_names_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payment_whose_month_is_gone_is_found_by_what_is_kept_of_it_for_ever() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let id = place.enqueue("inv-1", PAYLOAD);
     let mut hands = Hands::of(&db).await;
     let lease = hands.claim_one().await;
@@ -112,7 +113,7 @@ async fn a_payment_whose_month_is_gone_is_found_by_what_is_kept_of_it_for_ever()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_as_csv_is_quoted_masked_and_no_formula() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     place.enqueue("=SUM(A1,\"x\")", PAYLOAD);
     let output = place.run(&["list", "--csv"]);
     let csv = text(&output.stdout);
@@ -125,7 +126,7 @@ async fn a_list_as_csv_is_quoted_masked_and_no_formula() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timeline_is_found_by_the_instruction_alone_and_several_are_listed() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let accept = |key: &str| {
         let arguments = [
             "enqueue",
@@ -157,7 +158,7 @@ async fn a_timeline_is_found_by_the_instruction_alone_and_several_are_listed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn gaps_can_be_asked_for_a_span_of_time() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     place.enqueue("inv-1", PAYLOAD);
     for span in [
         &["--since", "1h"][..],

@@ -3,12 +3,12 @@
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use dev::embedded::{Options, Server};
-use harness::{Db, PATIENCE, Pg, Role, scratch_folder};
+use dev::embedded::{Server, ServerOptions};
+use harness::{Db, DbUser, PATIENCE, Pg, scratch_folder};
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};
 
-use crate::{Place, count};
+use crate::{ConfigFolder, count};
 
 const LINES: usize = 100_000;
 const BAD: usize = 50;
@@ -42,7 +42,7 @@ fn file() -> (String, Vec<u64>) {
 
 /// How many payments have a number, which is cheaper than to count them.
 async fn accepted(db: &Db) -> i64 {
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     sqlx::query_scalar(
         "select coalesce(sum(next_sequence_id - 1), 0)::bigint from symphony.participant_outbox_sequences",
     )
@@ -52,14 +52,14 @@ async fn accepted(db: &Db) -> i64 {
 }
 
 async fn instructions(db: &Db) -> i64 {
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     sqlx::query_scalar("select count(distinct instruction_id) from symphony.payment_outbox_pending")
         .fetch_one(&mut owner)
         .await
         .expect("counted")
 }
 
-fn start(place: &Place) -> Child {
+fn start(place: &ConfigFolder) -> Child {
     place
         .command(&["enqueue", "--file", "payments.csv", "--unchecked"])
         .stdout(Stdio::null())
@@ -90,10 +90,11 @@ fn refused_lines(answer: &Value) -> Vec<u64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_file_under_kills_and_restarts_has_every_good_line_once_and_every_bad_one_named() {
-    let options = Options { major: Some(18), ..Options::throwaway(scratch_folder("killed-import")) };
+    let options =
+        ServerOptions { major: Some(18), ..ServerOptions::throwaway(scratch_folder("killed-import")) };
     let mut server = Server::start(options).await.unwrap_or_else(|error| panic!("{error}"));
     let db = Db::on(Pg::V18, server.connect_options()).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let (file, bad) = file();
     assert_eq!(bad.len(), BAD);
     place.write("payments.csv", &file);

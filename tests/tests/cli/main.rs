@@ -22,7 +22,8 @@ use harness::{Db, railhost, scratch_folder};
 use outbox::complete::Completion;
 use outbox::lease::Executor;
 use serde_json::Value;
-use verdict::outcome::{MoneyMoved, Outcome, State};
+use verdict::error_code::ErrorCode;
+use verdict::outcome::{CompletionState, MoneyMoved, Outcome};
 
 const UNREACHABLE: &str = "postgres://nobody@127.0.0.1:1/none";
 const PAYLOAD: &str = r#"{"amount":"1.00","currency":"ZMW","destination":"260971234567"}"#;
@@ -30,12 +31,12 @@ const MOCK: &str =
     "kind = \"mock\"\ncomponent = \"builtin:mock\"\nidempotent = true\nhand_over_marks = false\n";
 
 /// A folder with a configuration in it, gone at the end of the test.
-struct Place {
+struct ConfigFolder {
     folder: tempfile::TempDir,
     url: String,
 }
 
-impl Place {
+impl ConfigFolder {
     fn new(url: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir_all(folder.path().join("config/rails")).expect("a folder");
@@ -98,7 +99,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// Every payment that is due ends so.
-async fn end_all(db: &Db, money_moved: MoneyMoved, error_code: &str) {
+async fn end_all(db: &Db, money_moved: MoneyMoved, error_code: ErrorCode) {
     let executor = Executor::new(&db.database(), "worker", 1);
     loop {
         let leases = executor.claim_any(10, 45.0).await.expect("claimed");
@@ -108,16 +109,16 @@ async fn end_all(db: &Db, money_moved: MoneyMoved, error_code: &str) {
         for lease in leases {
             let outcome = Outcome {
                 money_moved: Some(money_moved),
-                error_code: Some(error_code.to_owned()),
-                ..Outcome::new(State::Failed)
+                error_code: Some(error_code),
+                ..Outcome::new(CompletionState::Failed)
             };
-            executor.complete(&Completion { held: lease.held(), outcome }).await.expect("completed");
+            executor.complete(&Completion { held: lease.lease_ref(), outcome }).await.expect("completed");
         }
     }
 }
 
 async fn count(db: &Db, from: &str) -> i64 {
-    let mut owner = db.connect(harness::Role::Superuser).await;
+    let mut owner = db.connect(harness::DbUser::Superuser).await;
     sqlx::query_scalar(sqlx::AssertSqlSafe(format!("select count(*) from symphony.{from}")))
         .fetch_one(&mut owner)
         .await

@@ -3,17 +3,18 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use harness::{Db, Pg, Role};
+use harness::{Db, DbUser, Pg};
 use outbox::complete::Completion;
 use outbox::lease::Executor;
-use verdict::outcome::{MoneyMoved, Outcome, State};
+use verdict::error_code::ErrorCode;
+use verdict::outcome::{CompletionState, MoneyMoved, Outcome};
 
-use crate::{PAYLOAD, Place, text};
+use crate::{ConfigFolder, PAYLOAD, text};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payment_can_be_followed_and_a_rail_and_a_participant_held() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let one = [
         "enqueue",
         "--instruction",
@@ -61,7 +62,7 @@ async fn a_payment_can_be_followed_and_a_rail_and_a_participant_held() {
     assert_eq!(place.json(&["reinstate", "acme", "--why", "cleared"])["payments_moved"], 1);
     assert_eq!(executor.claim_any(10, 45.0).await.expect("claimed").len(), 1);
 
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     let acts: Vec<(String, String)> =
         sqlx::query_as("select act, by_whom from symphony.operator_acts order by act_id")
             .fetch_all(&mut owner)
@@ -75,12 +76,12 @@ async fn a_payment_can_be_followed_and_a_rail_and_a_participant_held() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_input_is_one_sentence_and_a_useful_exit_code() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let cases: [(&[&str], i32, &str); 7] = [
         (
             &["enqueue", "--instruction", "i", "--participant", "p", "--rail", "mtn", "--payload", "{}"],
             66,
-            "rail \"mtn\" is not known",
+            "unknown rail \"mtn\"",
         ),
         (
             &["enqueue", "--instruction", "i", "--participant", "p", "--rail", "mock", "--payload", "{"],
@@ -107,7 +108,7 @@ async fn bad_input_is_one_sentence_and_a_useful_exit_code() {
         assert!(text(&output.stderr).contains(sentence), "{arguments:?}: {}", text(&output.stderr));
     }
     assert!(place.json(&["gaps"])["gaps"].as_array().expect("a list").is_empty());
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     let rows: i64 = sqlx::query_scalar("select count(*) from symphony.payment_outbox_records")
         .fetch_one(&mut owner)
         .await
@@ -118,16 +119,16 @@ async fn bad_input_is_one_sentence_and_a_useful_exit_code() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_open_outcome_is_resolved_with_evidence_and_then_reissued_once() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let id = place.enqueue("inv-1", PAYLOAD);
     let executor = Executor::new(&db.database(), "worker", 1);
     let lease = executor.claim_any(1, 45.0).await.expect("claimed").remove(0);
     let outcome = Outcome {
         money_moved: Some(MoneyMoved::Unknown),
-        error_code: Some("OUTCOME_UNKNOWN".to_owned()),
-        ..Outcome::new(State::Failed)
+        error_code: Some(ErrorCode::OutcomeUnknown),
+        ..Outcome::new(CompletionState::Failed)
     };
-    executor.complete(&Completion { held: lease.held(), outcome }).await.expect("completed");
+    executor.complete(&Completion { held: lease.lease_ref(), outcome }).await.expect("completed");
 
     let reissue = ["reissue", &id, "--instruction", "inv-1-again", "--why", "it failed"];
     let early = place.run(&reissue);
@@ -155,7 +156,7 @@ async fn an_open_outcome_is_resolved_with_evidence_and_then_reissued_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn retention_exports_a_month_before_it_goes_and_says_what_stays() {
     let db = Db::fresh(Pg::V15).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     place.run(&[
         "enqueue",
         "--instruction",
@@ -170,7 +171,7 @@ async fn retention_exports_a_month_before_it_goes_and_says_what_stays() {
     let executor = Executor::new(&db.database(), "worker", 1);
     let lease = executor.claim_any(1, 45.0).await.expect("claimed").remove(0);
     executor
-        .complete(&Completion { held: lease.held(), outcome: Outcome::new(State::Dispatched) })
+        .complete(&Completion { held: lease.lease_ref(), outcome: Outcome::new(CompletionState::Dispatched) })
         .await
         .expect("completed");
 

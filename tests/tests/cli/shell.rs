@@ -7,12 +7,12 @@ use harness::{Db, Pg};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::{PAYLOAD, Place, UNREACHABLE, text};
+use crate::{ConfigFolder, PAYLOAD, UNREACHABLE, text};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_leaves_early_is_no_failure() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     place.enqueue("inv-1", PAYLOAD);
     for arguments in [
         &["status"][..],
@@ -42,7 +42,7 @@ async fn a_reader_that_leaves_early_is_no_failure() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watched_status_is_drawn_again_until_ctrl_c() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let mut child = place
         .command(&["status", "--watch", "--json"])
         .stdout(Stdio::piped())
@@ -60,7 +60,7 @@ async fn a_watched_status_is_drawn_again_until_ctrl_c() {
 
 #[test]
 fn shells_and_man_are_told_about_every_command() {
-    let place = Place::new(UNREACHABLE);
+    let place = ConfigFolder::new(UNREACHABLE);
     for shell in ["bash", "zsh", "fish"] {
         let output = place.run(&["completions", shell]);
         assert!(output.status.success());
@@ -76,7 +76,7 @@ fn shells_and_man_are_told_about_every_command() {
 
 #[test]
 fn nothing_that_is_said_contains_a_control_character() {
-    let place = Place::new(UNREACHABLE);
+    let place = ConfigFolder::new(UNREACHABLE);
     let output = place.run(&["enqueue", "--file", "\u{1b}[2J\u{202e}gone.csv"]);
     let said = text(&output.stderr);
     assert!(said.contains("\u{fffd}[2J\u{fffd}gone.csv"), "{said:?}");
@@ -85,7 +85,7 @@ fn nothing_that_is_said_contains_a_control_character() {
 
 #[test]
 fn every_line_on_standard_error_is_json_where_that_is_asked_for() {
-    let place = Place::new(UNREACHABLE);
+    let place = ConfigFolder::new(UNREACHABLE);
     let output = place.run(&["--log-format", "json", "enqueue", "--file", "gone.csv"]);
     assert_eq!(output.status.code(), Some(66));
     assert_json_lines(&text(&output.stderr));
@@ -101,7 +101,7 @@ fn assert_json_lines(said: &str) {
 
 #[test]
 fn arguments_that_are_not_understood_are_one_line_of_json_where_that_is_asked_for() {
-    let place = Place::new(UNREACHABLE);
+    let place = ConfigFolder::new(UNREACHABLE);
     let asked = place.run(&["--log-format", "json", "enqueue", "--instruction", "i"]);
     let by_environment = place.command(&["frobnicate"]).env("RAILHOST_LOG_FORMAT", "json").output();
     for (output, word) in
@@ -118,7 +118,7 @@ fn arguments_that_are_not_understood_are_one_line_of_json_where_that_is_asked_fo
 
 #[tokio::test]
 async fn a_host_that_waits_for_its_database_ends_when_it_is_told_to() {
-    let place = Place::new(UNREACHABLE);
+    let place = ConfigFolder::new(UNREACHABLE);
     let mut command = place.command(&["serve"]);
     let mut host = command.stderr(Stdio::piped()).spawn().expect("railhost runs");
     let mut said = BufReader::new(host.stderr.take().expect("it speaks")).lines();
@@ -130,7 +130,7 @@ async fn a_host_that_waits_for_its_database_ends_when_it_is_told_to() {
 #[tokio::test]
 async fn nothing_is_proved_of_a_participant_that_nobody_knows() {
     let db = Db::fresh(Pg::V18).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     place.enqueue("one", PAYLOAD);
     assert_eq!(place.run(&["gaps", "--participant", "acme"]).status.code(), Some(0));
     assert_eq!(place.run(&["gaps", "--participant", "acmee"]).status.code(), Some(66));

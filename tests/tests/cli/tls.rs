@@ -4,13 +4,13 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-use dev::embedded::{Options, Server};
+use dev::embedded::{Server, ServerOptions};
 use harness::port::Port;
 use harness::sql::run;
-use harness::{Db, Pg, Role, scratch_folder};
+use harness::{Db, DbUser, Pg, scratch_folder};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
-use crate::{Place, text};
+use crate::{ConfigFolder, text};
 
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
@@ -45,8 +45,11 @@ impl Authority {
 /// A server that speaks TLS on a port, and a folder with its CA.
 async fn server(authority: &Authority) -> (Server, Db, PathBuf, Port) {
     let port = Port::reserve();
-    let options =
-        Options { major: Some(18), tcp_port: Some(port.number), ..Options::throwaway(scratch_folder("tls")) };
+    let options = ServerOptions {
+        major: Some(18),
+        tcp_port: Some(port.number),
+        ..ServerOptions::throwaway(scratch_folder("tls"))
+    };
     let server = Server::start(options).await.unwrap_or_else(|error| panic!("{error}"));
     let folder = server.folder().join("data");
     let owner = fs::metadata(&folder).expect("a folder").uid();
@@ -56,7 +59,7 @@ async fn server(authority: &Authority) -> (Server, Db, PathBuf, Port) {
         chown(path, Some(owner), None).expect("given away");
     }
     let db = Db::on(Pg::V18, server.connect_options()).await;
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     for (name, value) in [
         ("ssl_ca_file", "ca.pem"),
         ("ssl_cert_file", "server.pem"),
@@ -75,7 +78,7 @@ async fn server(authority: &Authority) -> (Server, Db, PathBuf, Port) {
     (server, db, folder, port)
 }
 
-fn status(place: &Place, url: &str) -> (Option<i32>, String) {
+fn status(place: &ConfigFolder, url: &str) -> (Option<i32>, String) {
     let output = place.command(&["status"]).env("DATABASE_URL", url).output().expect("railhost runs");
     (output.status.code(), text(&output.stderr))
 }
@@ -84,7 +87,7 @@ fn status(place: &Place, url: &str) -> (Option<i32>, String) {
 async fn a_server_is_spoken_to_over_tls_only_where_it_is_the_one_that_was_meant() {
     let authority = Authority::new("ours");
     let (_server, db, folder, port) = server(&authority).await;
-    let place = Place::new(&db.url());
+    let place = ConfigFolder::new(&db.url());
     let password = db.url();
     let password =
         password.split(':').nth(2).and_then(|rest| rest.split('@').next()).unwrap_or_default().to_owned();
@@ -108,7 +111,7 @@ async fn a_server_is_spoken_to_over_tls_only_where_it_is_the_one_that_was_meant(
     let hba = folder.join("pg_hba.conf");
     let rules = fs::read_to_string(&hba).expect("read");
     fs::write(&hba, format!("hostssl all symphony_readonly 127.0.0.1/32 cert\n{rules}")).expect("written");
-    run(&mut db.connect(Role::Superuser).await, "select pg_reload_conf()").await;
+    run(&mut db.connect(DbUser::Superuser).await, "select pg_reload_conf()").await;
     let (certificate, key) = authority.identity(stranger.path(), "reader", "symphony_readonly");
     let reader = format!(
         "postgres://symphony_readonly@127.0.0.1:{}/postgres?sslmode=verify-full&sslrootcert={}",
@@ -129,7 +132,7 @@ async fn a_server_is_spoken_to_over_tls_only_where_it_is_the_one_that_was_meant(
 
 #[test]
 fn production_takes_no_connection_that_is_not_verified() {
-    let place = Place::new("unused");
+    let place = ConfigFolder::new("unused");
     let production = "production = true\nrails = \"none\"\n";
     fs::create_dir_all(place.folder.path().join("config/none")).expect("a folder");
     for (url, refused) in [

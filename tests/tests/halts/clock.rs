@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use harness::host::{Host, RAIL, configure, count, enqueue_as, pay, until_all_have_a_verdict};
 use harness::{Db, PATIENCE, on_each_postgres};
-use relayer::Options;
+use relayer::RelayerOptions;
 
 /// Where the clock stands, one after the other: it steps forward and back by ten minutes and by an hour.
 const OFFSETS: [&str; 6] = ["10 minutes", "0", "-10 minutes", "50 minutes", "-10 minutes", "-70 minutes"];
@@ -13,7 +13,7 @@ on_each_postgres! {
     async fn dispatch_goes_on_whichever_way_the_clock_steps(db: Db) {
         configure(&db, Some((200, 20))).await;
         let rail = format!("{RAIL}\n[rate]\nper_second = 200\nburst = 20\n");
-        let host = Host::with_rails(&db, &[("mock", &rail)], Options::default()).await;
+        let host = Host::with_rails(&db, &[("mock", &rail)], RelayerOptions::default()).await;
         let mut waves = 0;
         for offset in OFFSETS {
             enqueue_as(&db, &format!("wave-{waves}"), "mock", &vec![pay("1.00"); 300]).await;
@@ -39,7 +39,7 @@ on_each_postgres! {
         let dead = outbox::lease::Executor::new(&db.database(), "dead", 1);
         assert_eq!(dead.claim_any(5, 5.0).await.expect("claimed").len(), 5);
         db.move_clock("-1 hour").await;
-        let host = Host::start(&db, Options::default()).await;
+        let host = Host::start(&db, RelayerOptions::default()).await;
         until_all_have_a_verdict(&db).await;
         host.drain().await;
         assert_eq!(count(&db, "payment_outbox_attempts where state = 'ZOMBIE_REQUEUE'").await, 5);

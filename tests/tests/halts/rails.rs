@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use faults::{Guard, LEFT_OUT};
+use harness::adapter_rig::{AdapterRig, guest};
 use harness::host::{Host, enqueue_of, pay, until};
 use harness::world::{Plan, Wanted, World};
-use harness::yard::{Yard, guest};
-use harness::{Db, PATIENCE, Pg, Role, railhost};
+use harness::{Db, DbUser, PATIENCE, Pg, railhost};
 use rail_simulators::Name;
-use relayer::Options;
+use relayer::RelayerOptions;
 
 async fn world(script: &str) -> World {
     World::build(Plan::new(3, vec![Wanted::new(Name::Mtn, script)])).await
@@ -107,7 +107,7 @@ async fn more_holds_than_attempts_fail_no_payment() {
     owe(&mut world, 1).await;
     assert_eq!(world.converge(PATIENCE).await, 0);
     assert_eq!(world.count(PAID).await, 1);
-    let mut owner = world.db.connect(Role::Superuser).await;
+    let mut owner = world.db.connect(DbUser::Superuser).await;
     let times: i32 = sqlx::query_scalar("select times from symphony.payment_outbox_holds")
         .fetch_one(&mut owner)
         .await
@@ -134,14 +134,15 @@ async fn a_rail_that_asks_everybody_to_wait_is_left_alone_for_that_long() {
 async fn an_adapter_that_does_what_it_must_not_to_two_participants_is_stopped_for_a_person() {
     for (name, rule, leaves) in [("undeclared_value", "variable", false), ("reads_opposite", "reading", true)]
     {
-        let (db, yard) = (Db::fresh(Pg::V18).await, Yard::new().await);
-        yard.put_rail("mock", &guest(name), |file| file);
+        let (db, rig) = (Db::fresh(Pg::V18).await, AdapterRig::new().await);
+        rig.put_rail("mock", &guest(name), |file| file);
         let host =
-            Host::over(db.database(), yard.sandbox.clone(), &yard.path("rails"), Options::default()).await;
+            Host::over(db.database(), rig.sandbox.clone(), &rig.path("rails"), RelayerOptions::default())
+                .await;
         enqueue_of(&db, "one", &vec![pay("5.00"); 5]).await;
         let denied = format!(r#"egress_denied_total{{rail="mock",rule="{rule}"}}"#);
         host.until_metric(&denied, |denied| denied >= 1.0).await;
-        let mut owner = db.connect(Role::Superuser).await;
+        let mut owner = db.connect(DbUser::Superuser).await;
         let paused = "select count(*) from symphony.rails where rail_type = 'mock' and state = 'PAUSED'";
         let stopped: i64 = sqlx::query_scalar(paused).fetch_one(&mut owner).await.expect("a count");
         assert_eq!(stopped, 0, "{name}: one participant stops no rail");
@@ -153,7 +154,7 @@ async fn an_adapter_that_does_what_it_must_not_to_two_participants_is_stopped_fo
                 .await
                 .expect("an act");
         assert!(why.contains("did what it must not"), "{why}");
-        assert_eq!(!yard.rail.asked().is_empty(), leaves, "{name}");
+        assert_eq!(!rig.rail.asked().is_empty(), leaves, "{name}");
         host.drain().await;
     }
 }

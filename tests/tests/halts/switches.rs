@@ -9,25 +9,12 @@ use harness::host::{
 };
 use harness::{Db, Pg, on_each_postgres, scratch_folder};
 use outbox::operate::{Operator, Reason};
-use relayer::Options;
+use relayer::RelayerOptions;
 use rustix::process::Signal;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 /// As long as the requirement says where RAILHOST_LONG is set, and as long as it takes to see it otherwise.
 pub(crate) fn long(pushed: Duration, whole: Duration) -> Duration {
     if env::var_os("RAILHOST_LONG").is_some() { whole } else { pushed }
-}
-
-/// A page of a host: its status and text.
-pub(crate) async fn page(port: u16, path: &str) -> (u16, String) {
-    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)).await else { return (0, String::new()) };
-    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.expect("asked");
-    let mut reply = String::new();
-    stream.read_to_string(&mut reply).await.expect("answered");
-    let status = reply.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-    (status, reply.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
 }
 
 fn reason() -> Reason {
@@ -38,7 +25,7 @@ fn reason() -> Reason {
 async fn after_a_resume_nothing_is_leased_and_handed_back() {
     let db = Db::fresh(Pg::V18).await;
     configure(&db, None).await;
-    let host = Host::start(&db, Options::default()).await;
+    let host = Host::start(&db, RelayerOptions::default()).await;
     let operator = Operator::new(&db.database());
     for round in 0..5 {
         operator.pause_rail("mock", &reason()).await.expect("paused");
@@ -67,7 +54,7 @@ async fn a_payment_that_may_only_be_sent_again_waits_out_a_pause_without_a_loop(
             "query = { base_ms = 10, factor = 1, cap_ms = 10 }",
             "query = { base_ms = 2000, factor = 1, cap_ms = 2000 }",
         );
-    let host = Host::with_rails(&db, &[("mock", &rail)], Options::default()).await;
+    let host = Host::with_rails(&db, &[("mock", &rail)], RelayerOptions::default()).await;
     enqueue_as(&db, "lost", "mock", &[pay("1.17")]).await;
     until(&db, "payment_outbox_attempts", |rows| rows == 1).await;
     let operator = Operator::new(&db.database());
@@ -82,8 +69,10 @@ async fn a_payment_that_may_only_be_sent_again_waits_out_a_pause_without_a_loop(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_waits_for_a_database_that_is_still_starting() {
-    let options =
-        dev::embedded::Options { major: Some(18), ..embedded::Options::throwaway(scratch_folder("late")) };
+    let options = dev::embedded::ServerOptions {
+        major: Some(18),
+        ..embedded::ServerOptions::throwaway(scratch_folder("late"))
+    };
     let mut server = Server::start(options).await.unwrap_or_else(|error| panic!("{error}"));
     let db = Db::on(Pg::V18, server.connect_options()).await;
     enqueue_as(&db, "waits", "mock", &[pay("1.00")]).await;
@@ -100,13 +89,15 @@ async fn a_host_waits_for_a_database_that_is_still_starting() {
 /// It was there when the host looked, and is restarted before the first claim.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_goes_away_as_a_host_begins_ends_no_host() {
-    let options =
-        dev::embedded::Options { major: Some(18), ..embedded::Options::throwaway(scratch_folder("begins")) };
+    let options = dev::embedded::ServerOptions {
+        major: Some(18),
+        ..embedded::ServerOptions::throwaway(scratch_folder("begins"))
+    };
     let mut server = Server::start(options).await.unwrap_or_else(|error| panic!("{error}"));
     let db = Db::on(Pg::V18, server.connect_options()).await;
     enqueue_as(&db, "begins", "mock", &[pay("1.00")]).await;
     server.stop().await.expect("stopped");
-    let host = Host::start(&db, Options::default()).await;
+    let host = Host::start(&db, RelayerOptions::default()).await;
     server.restart().await.expect("it is back");
     until_all_have_a_verdict(&db).await;
     host.drain().await;
@@ -115,9 +106,9 @@ async fn a_database_that_goes_away_as_a_host_begins_ends_no_host() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hosts_that_work_with_different_files_say_so() {
     let db = Db::fresh(Pg::V18).await;
-    let host = Host::start(&db, Options::default()).await;
+    let host = Host::start(&db, RelayerOptions::default()).await;
     let other = RAIL.replace("declined NO_PAYEE", "settled");
-    let stranger = Host::with_rails(&db, &[("mock", &other)], Options::default()).await;
+    let stranger = Host::with_rails(&db, &[("mock", &other)], RelayerOptions::default()).await;
     host.until_metric("hosts_differing", |hosts| hosts == 1.0).await;
     stranger.drain().await;
     host.until_metric("hosts_differing", |hosts| hosts == 0.0).await;
@@ -127,7 +118,7 @@ async fn hosts_that_work_with_different_files_say_so() {
 on_each_postgres! {
     async fn a_host_makes_the_months_that_are_missing(db: Db) {
         db.move_clock("200 days").await;
-        let host = Host::start(&db, Options::default()).await;
+        let host = Host::start(&db, RelayerOptions::default()).await;
         until(&db, "payment_outbox_partitions where until_at > symphony.clock()", |months| months >= 3).await;
         host.until_metric("history_days_left", |days| days > 28.0).await;
         enqueue_as(&db, "later", "mock", &[pay("1.00")]).await;

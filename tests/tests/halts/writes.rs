@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use harness::host::{Process, RAIL, count, enqueue, pay, short, until, until_all_have_a_verdict};
 use harness::sql::run;
-use harness::{Db, PATIENCE, Pg, Role};
+use harness::{Db, DbUser, Pg};
 use rustix::process::Signal;
 
-use crate::switches::{long, page};
+use crate::switches::long;
 
 const COMPLETE: &str = "function symphony.complete_outbox_batch(text, uuid[], uuid[], text[], text[], text[], text[], text[], int[], double precision[], text[], boolean[], bytea[], bytea[], bytea[], bytea[], text[], jsonb[], text[])";
 const CONCURRENCY: i64 = 64;
@@ -15,15 +15,15 @@ const CONCURRENCY: i64 = 64;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_that_may_not_write_stops_taking_and_writes_all_it_has_when_it_may_again() {
     let db = Db::fresh(Pg::V18).await;
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     enqueue(&db, &vec![pay("1.00"); 3_000]).await;
     let rail = short().replace("[pace]", &format!("[pace]\nconcurrency = {CONCURRENCY}"));
     let host = Process::serving(&db, &rail);
     until(&db, "payment_outbox_attempts where state = 'DISPATCHED'", |rows| rows > 0).await;
 
     run(&mut owner, &format!("revoke execute on {COMPLETE} from symphony_executor")).await;
-    until_page(&host, "/metrics", |text| value(text, "outcome_writes_waiting") > 0.0).await;
-    let (status, text) = page(host.pages(), "/readyz").await;
+    host.until_page("/metrics", |text| value(text, "outcome_writes_waiting") > 0.0).await;
+    let (status, text) = host.page("/readyz").await;
     assert_eq!(status, 503, "{text}");
     assert!(text.contains("cannot be written"), "{text}");
     // Longer than a lease, twice: whoever holds what cannot be written keeps holding it.
@@ -34,8 +34,8 @@ async fn a_host_that_may_not_write_stops_taking_and_writes_all_it_has_when_it_ma
 
     run(&mut owner, &format!("grant execute on {COMPLETE} to symphony_executor")).await;
     until_all_have_a_verdict(&db).await;
-    until_page(&host, "/readyz", |text| text == "ready\n").await;
-    let (_, metrics) = page(host.pages(), "/metrics").await;
+    host.until_page("/readyz", |text| text == "ready\n").await;
+    let (_, metrics) = host.page("/metrics").await;
     assert!(value(&metrics, "outcome_writes_failed_total") > 0.0, "{metrics}");
     assert_eq!(count(&db, "payment_outbox_attempts where state = 'DISPATCHED'").await, 3_000);
     assert_eq!(count(&db, "payment_outbox_attempts").await, 3_000, "each by the host that sent it, at once");
@@ -47,7 +47,7 @@ async fn a_host_that_may_not_write_stops_taking_and_writes_all_it_has_when_it_ma
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_completion_that_was_replaced_by_one_that_fails_costs_no_outcome() {
     let db = Db::fresh(Pg::V18).await;
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     let function: String = sqlx::query_scalar(
         "select pg_get_functiondef(p.oid) from pg_proc p join pg_namespace n on n.oid = p.pronamespace
           where n.nspname = 'symphony' and p.proname = 'complete_outbox_batch'",
@@ -61,8 +61,8 @@ async fn a_completion_that_was_replaced_by_one_that_fails_costs_no_outcome() {
     let host = Process::serving(&db, RAIL);
     until(&db, "payment_outbox_attempts where state = 'DISPATCHED'", |rows| rows > 0).await;
     run(&mut owner, &fails).await;
-    until_page(&host, "/metrics", |text| value(text, "outcome_writes_waiting") > 0.0).await;
-    assert_eq!(page(host.pages(), "/readyz").await.0, 503);
+    host.until_page("/metrics", |text| value(text, "outcome_writes_waiting") > 0.0).await;
+    assert_eq!(host.page("/readyz").await.0, 503);
     run(&mut owner, &function).await;
     until_all_have_a_verdict(&db).await;
     assert_eq!(count(&db, "payment_outbox_attempts").await, 1_000, "each by the host that sent it, at once");
@@ -73,14 +73,14 @@ async fn a_completion_that_was_replaced_by_one_that_fails_costs_no_outcome() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_draining_host_cannot_write_as_an_outcome_it_leaves_as_a_late_answer() {
     let db = Db::fresh(Pg::V18).await;
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     run(&mut owner, &format!("revoke execute on {COMPLETE} from symphony_executor")).await;
     enqueue(&db, &vec![pay("1.00"); 10]).await;
     let host = Process::serving_with(&db, RAIL, "drain_seconds = 1\n");
     // The rail has answered all of them.
     let calls = r#"plugin_call_seconds_count{rail="mock"}"#;
-    until_page(&host, "/metrics", |text| value(text, calls) == 10.0).await;
-    until_page(&host, "/metrics", |text| value(text, "outcome_writes_waiting") > 0.0).await;
+    host.until_page("/metrics", |text| value(text, calls) == 10.0).await;
+    host.until_page("/metrics", |text| value(text, "outcome_writes_waiting") > 0.0).await;
     assert_eq!(host.end(Signal::TERM), Some(0));
     let paid = count(&db, "payment_outbox_late_answers where state = 'DISPATCHED'").await;
     assert_eq!(paid, 10, "what the rail said is not forgotten");
@@ -90,17 +90,4 @@ async fn what_a_draining_host_cannot_write_as_an_outcome_it_leaves_as_a_late_ans
 pub(crate) fn value(metrics: &str, name: &str) -> f64 {
     let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.and_then(|value| value.parse().ok()).unwrap_or(0.0)
-}
-
-/// Waits until a page of the host says so.
-pub(crate) async fn until_page(host: &Process, path: &str, fact: impl Fn(&str) -> bool) {
-    let patience = std::time::Instant::now();
-    loop {
-        let (_, text) = page(host.pages(), path).await;
-        if fact(&text) {
-            return;
-        }
-        assert!(patience.elapsed() < PATIENCE, "{path}: {text}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }

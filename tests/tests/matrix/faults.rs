@@ -1,14 +1,14 @@
 use std::time::Duration;
 
-use dev::embedded::{Options as ServerOptions, Server};
+use dev::embedded::{Server, ServerOptions};
 use faults::{Guard, LEFT_OUT};
 use harness::evidence::Proof;
 use harness::host::{Host, count, pay, until_all_have_a_verdict};
 use harness::world::{Plan, Wanted, World};
-use harness::{Db, PATIENCE, Pg, Role};
+use harness::{Db, DbUser, PATIENCE, Pg};
 use outbox::enqueue::Ingest;
 use rail_simulators::Name;
-use relayer::Options;
+use relayer::RelayerOptions;
 use serde_json::json;
 use sqlx::{Connection, Executor};
 
@@ -23,7 +23,7 @@ async fn fi_01_a_database_that_is_killed_mid_transaction_keeps_all_or_nothing() 
     let mut server = Server::start(ServerOptions::throwaway(folder)).await.expect("a server");
     let db = Db::on(Pg::V18, server.connect_options()).await;
     for round in 0..5 {
-        let mut owner = db.connect(Role::Superuser).await;
+        let mut owner = db.connect(DbUser::Superuser).await;
         sqlx::query(ENQUEUE).bind(format!("kept-{round}")).execute(&mut owner).await.expect("committed");
         let mut open = owner.begin().await.expect("begun");
         sqlx::query(ENQUEUE).bind(format!("gone-{round}")).execute(&mut *open).await.expect("not committed");
@@ -41,7 +41,7 @@ async fn fi_01_a_database_that_is_killed_mid_transaction_keeps_all_or_nothing() 
 async fn fi_02_where_the_callers_ledger_write_fails_nothing_persists() {
     let proof = Proof::of("FI-02", "ledger write fails");
     let db = Db::fresh(Pg::V18).await;
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     owner.execute("create table entries (amount bigint check (amount > 0))").await.expect("a ledger");
     for n in 0..3 {
         let mut together = owner.begin().await.expect("begun");
@@ -112,7 +112,10 @@ async fn fi_04_a_timeout_in_flight_is_resolved_the_same_way_each_time_and_pays_o
 async fn fi_06_a_double_tap_on_two_nodes_is_one_payment() {
     let proof = Proof::of("FI-06", "double tap within 10 ms, two nodes");
     let db = Db::fresh(Pg::V18).await;
-    let hosts = [Host::start(&db, Options::default()).await, Host::start(&db, Options::default()).await];
+    let hosts = [
+        Host::start(&db, RelayerOptions::default()).await,
+        Host::start(&db, RelayerOptions::default()).await,
+    ];
     let nodes = [Ingest::new(&db.database(), 1), Ingest::new(&db.database(), 1)];
     for n in 0..50 {
         let tap = payment(n, pay("1.00"));

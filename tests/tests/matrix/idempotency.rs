@@ -6,7 +6,7 @@ use harness::world::{Plan, Wanted, World};
 use harness::{Db, PATIENCE, Pg};
 use outbox::enqueue::Ingest;
 use rail_simulators::Name;
-use relayer::Options;
+use relayer::RelayerOptions;
 use serde_json::json;
 
 use crate::{at_once, payment};
@@ -20,7 +20,7 @@ async fn id_01_the_same_key_twice_is_one_payment_and_one_answer() {
     let second = ingest.enqueue(&payment(1, pay("1.00"))).await.expect("accepted");
     assert_eq!((first.outbox_id, first.sequence_id), (second.outbox_id, second.sequence_id));
     assert!(!first.replayed && second.replayed);
-    let host = Host::start(&db, Options::default()).await;
+    let host = Host::start(&db, RelayerOptions::default()).await;
     until_all_have_a_verdict(&db).await;
     host.drain().await;
     let dispatched = count(&db, "payment_outbox_attempts where state = 'DISPATCHED'").await;
@@ -59,7 +59,7 @@ async fn id_04_a_retry_after_failure_has_no_side_effect() {
 /// The state that a replay is told after the verdict, and how many attempts there are then.
 async fn retried_after_verdict(amount: &str) -> (String, i64) {
     let db = Db::fresh(Pg::V18).await;
-    let host = Host::start(&db, Options::default()).await;
+    let host = Host::start(&db, RelayerOptions::default()).await;
     enqueue(&db, &[pay(amount)]).await;
     until_all_have_a_verdict(&db).await;
     let ingest = Ingest::new(&db.database(), 1);

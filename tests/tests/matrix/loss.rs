@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use dev::embedded::{self, Options as ServerOptions, Server};
+use dev::embedded::{self, Server, ServerOptions};
 use harness::evidence::Proof;
 use harness::world::wire::{Far, Mode};
 use harness::world::{Plan, Wanted, World};
-use harness::{Db, PATIENCE, Pg, Role};
+use harness::{Db, DbUser, PATIENCE, Pg};
 use rail_simulators::Name;
 use serde_json::json;
 use sqlx::{Connection, Executor, PgConnection};
@@ -97,7 +97,7 @@ async fn fi_07_a_full_disk_stops_everything_and_costs_nothing() {
 
 /// Asks for space until the server refuses. Answers how often it did.
 async fn fill_up(db: &Db) -> u32 {
-    let Ok(mut owner) = PgConnection::connect_with(&db.options(Role::Superuser)).await else { return 1 };
+    let Ok(mut owner) = PgConnection::connect_with(&db.options(DbUser::Superuser)).await else { return 1 };
     let filled = owner
         .execute(
             "create table if not exists filler as select repeat('x', 1000) from generate_series(1, 300000)",
@@ -162,6 +162,28 @@ fn give_like(folder: &Path, like: &Path) {
     Command::new("chmod").args(["-R", "u=rwX,g=,o="]).arg(folder).status().expect("chmod runs");
 }
 
+async fn change_setting(owner: &mut PgConnection, change: &'static str) {
+    owner.execute(change).await.expect("set");
+    owner.execute("select pg_reload_conf()").await.expect("reloaded");
+}
+
+/// The standby is the primary from now on, and its commits wait for nobody.
+async fn promote(standby: &Server) -> Db {
+    let promoted = Db::at(Pg::V15, standby.connect_options());
+    let mut owner = promoted.connect(DbUser::Superuser).await;
+    owner.execute("select pg_promote()").await.expect("promoted");
+    change_setting(&mut owner, "alter system set synchronous_standby_names = ''").await;
+    promoted
+}
+
+fn lead_hosts_to(world: &World, server: &Server) {
+    let socket = server.socket_folder().join(format!(".s.PGSQL.{}", server.connect_options().get_port()));
+    for host in &world.hosts {
+        host.wire.lead_to(Far::Unix(socket.clone()));
+        host.wire.set(Mode::Through);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dr_04_no_acknowledged_transition_is_lost_with_the_primary() {
     let proof = Proof::of("DR-04", "primary lost, standby promoted");
@@ -174,9 +196,8 @@ async fn dr_04_no_acknowledged_transition_is_lost_with_the_primary() {
     let primary = Server::start(options).await.expect("a server");
     let db = Db::on(Pg::V15, primary.connect_options()).await;
     let standby = standby_of(&primary).await;
-    let mut owner = db.connect(Role::Superuser).await;
-    owner.execute("alter system set synchronous_standby_names = 'standby'").await.expect("set");
-    owner.execute("select pg_reload_conf()").await.expect("reloaded");
+    let mut owner = db.connect(DbUser::Superuser).await;
+    change_setting(&mut owner, "alter system set synchronous_standby_names = 'standby'").await;
     let script = "amount *.10: pay close-after\namount *.20: then pending, after 500ms settled\notherwise: pay slow 50";
     // A rail that does not deduplicate may be served here: no commit is forgotten.
     let wanted = vec![
@@ -204,17 +225,8 @@ async fn dr_04_no_acknowledged_transition_is_lost_with_the_primary() {
 
     let mut lost = world.server.take().expect("the primary");
     lost.kill().await.expect("killed");
-    let promoted = Db::at(Pg::V15, standby.connect_options());
-    let mut owner = promoted.connect(Role::Superuser).await;
-    owner.execute("select pg_promote()").await.expect("promoted");
-    owner.execute("alter system set synchronous_standby_names = ''").await.expect("set");
-    owner.execute("select pg_reload_conf()").await.expect("reloaded");
-    world.db = promoted;
-    let socket = standby.socket_folder().join(format!(".s.PGSQL.{}", standby.connect_options().get_port()));
-    for host in &world.hosts {
-        host.wire.lead_to(Far::Unix(socket.clone()));
-        host.wire.set(Mode::Through);
-    }
+    world.db = promote(&standby).await;
+    lead_hosts_to(&world, &standby);
     world.server = Some(standby);
     world.move_clock(20).await;
     world.heal().await;

@@ -3,7 +3,7 @@ use harness::host::{Host, count, enqueue, number, pay, until_all_have_a_verdict}
 use harness::world::{Plan, Wanted, World};
 use harness::{Db, PATIENCE, Pg};
 use rail_simulators::Name;
-use relayer::Options;
+use relayer::RelayerOptions;
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -29,7 +29,7 @@ async fn rt_01_a_storm_of_retries_breaks_no_invariant() {
 async fn rt_02_retries_past_the_ceiling_end_as_failed_at_20() {
     let proof = Proof::of("RT-02", "retries past the ceiling");
     let db = Db::fresh(Pg::V18).await;
-    let host = Host::start(&db, Options::default()).await;
+    let host = Host::start(&db, RelayerOptions::default()).await;
     // Refused for now each time, and never more than pending.
     enqueue(&db, &[pay("1.29"), pay("1.31")]).await;
     until_all_have_a_verdict(&db).await;

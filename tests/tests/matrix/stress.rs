@@ -6,7 +6,7 @@ use harness::evidence::Proof;
 use harness::host::{Host, Process, count, enqueue_as, number, pay, until_all_have_a_verdict};
 use harness::{Db, Pg};
 use outbox::enqueue::Ingest;
-use relayer::Options;
+use relayer::RelayerOptions;
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -17,7 +17,7 @@ use crate::{at_once, payment};
 async fn st_01_a_hundred_requests_at_once_are_all_accepted_and_dispatched() {
     let proof = Proof::of("ST-01", "100 concurrent requests");
     let db = Db::fresh(Pg::V18).await;
-    let host = Host::start(&db, Options::default()).await;
+    let host = Host::start(&db, RelayerOptions::default()).await;
     let ingest = Ingest::new(&db.database(), 32);
     let mut requests = JoinSet::new();
     for n in 0..100 {
@@ -39,7 +39,7 @@ async fn st_01_a_hundred_requests_at_once_are_all_accepted_and_dispatched() {
 async fn st_02_500_retries_at_once_pay_once() {
     let proof = Proof::of("ST-02", "500 concurrent retries");
     let db = Db::fresh(Pg::V18).await;
-    let host = Host::start(&db, Options::default()).await;
+    let host = Host::start(&db, RelayerOptions::default()).await;
     // While it is paid, and after that.
     for _ in 0..2 {
         let answers = at_once(&db, payment(1, pay("1.50")), 250).await;

@@ -8,7 +8,7 @@ use harness::sql::{
     Answer, Hands, Leased, Request, WORKER, claim, claim_with, column, complete_batch, refusal, run, scalar,
     try_run, until_waiting,
 };
-use harness::{PATIENCE, Role, on_each_postgres};
+use harness::{DbUser, PATIENCE, on_each_postgres};
 use sqlx::Connection;
 
 on_each_postgres! {
@@ -163,7 +163,7 @@ on_each_postgres! {
     async fn concurrent_claimers_never_share_a_row(db: Db) {
         let mut hands = Hands::of(&db).await;
         hands.enqueue_many("p", 600).await;
-        let pool = db.pool(Role::Executor, 8);
+        let pool = db.pool(DbUser::Executor, 8);
         let claimers: Vec<_> = (0..8)
             .map(|n| {
                 let pool = pool.clone();
@@ -194,7 +194,7 @@ on_each_postgres! {
     async fn a_claim_skips_what_another_is_leasing(db: Db) {
         let mut hands = Hands::of(&db).await;
         hands.enqueue_many("p", 10).await;
-        let mut other = db.connect(Role::Executor).await;
+        let mut other = db.connect(DbUser::Executor).await;
         let mut open = other.begin().await.expect("a transaction");
         assert_eq!(numbers(&claim(&mut *open, 4, "w2").await), [1, 2, 3, 4]);
         assert_eq!(numbers(&hands.claim(4).await), [5, 6, 7, 8], "without waiting");
@@ -208,7 +208,7 @@ on_each_postgres! {
         limit(&mut hands, 1, 20).await;
         let now: DateTime<Utc> = hands.scalar("select symphony.clock()").await;
         db.hold_clock(now).await;
-        let mut other = db.connect(Role::Executor).await;
+        let mut other = db.connect(DbUser::Executor).await;
 
         let mut open = hands.executor.begin().await.expect("a transaction");
         assert_eq!(claim(&mut *open, 100, "w1").await.len(), 20, "a full bucket is the burst");
@@ -239,7 +239,7 @@ on_each_postgres! {
         let mut hands = Hands::of(&db).await;
         hands.enqueue_many("p", 600).await;
         limit(&mut hands, 50, 10).await;
-        let pool = db.pool(Role::Executor, 6);
+        let pool = db.pool(DbUser::Executor, 6);
         let hosts: Vec<_> = (0..6)
             .map(|n| {
                 let pool = pool.clone();

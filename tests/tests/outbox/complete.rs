@@ -4,7 +4,7 @@ use harness::sql::{
     Answer, Hands, LEASE_SECONDS, Leased, Request, WORKER, claim_with, column, complete, complete_batch,
     refusal, run, scalar, try_run,
 };
-use harness::{Role, on_each_postgres};
+use harness::{DbUser, on_each_postgres};
 use sqlx::Connection;
 use sqlx::postgres::PgDatabaseError;
 use uuid::Uuid;
@@ -115,7 +115,7 @@ on_each_postgres! {
         let lease = hands.claim(10).await.into_iter().find(|lease| lease.outbox_id == open).expect("it is due");
         hands.complete(&lease, &Answer::new("FAILED")).await.expect("it is held");
         let listed: Vec<String> = column(
-            &mut db.connect(Role::Readonly).await,
+            &mut db.connect(DbUser::Readonly).await,
             "select format('%s %s %s %s %s %s %s %s %s %s %s', sequence_id, state, unsettled, attempts, money_moved, error_code,
                            rail_reference, amount, payee, reissued_as is not null, needs_review)
                from symphony.payments order by sequence_id",
@@ -293,7 +293,7 @@ on_each_postgres! {
             .iter()
             .map(|lease| (lease.outbox_id, lease.lease_token, Answer::new("DISPATCHED")))
             .collect();
-        let pool = db.pool(Role::Executor, 8);
+        let pool = db.pool(DbUser::Executor, 8);
         let batches: Vec<_> = (0..8)
             .map(|n| {
                 rows.rotate_left(23 * n);

@@ -2,19 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dev::embedded::{Options, Server};
+use dev::embedded::{Server, ServerOptions};
 use harness::sql::{
     Accepted, Answer, Answered, Hands, Request, column, enqueue, enqueue_batch, refusal, run, try_run,
     until_waiting,
 };
-use harness::{Db, Role, on_each_postgres, sqlstate};
+use harness::{Db, DbUser, on_each_postgres, sqlstate};
 use sqlx::Connection;
 use sqlx::postgres::PgPool;
 use tokio::task::JoinHandle;
 
 on_each_postgres! {
     async fn numbers_have_no_gap_although_sessions_race_and_roll_back(db: Db) {
-        let pool = db.pool(Role::Ingest, 32);
+        let pool = db.pool(DbUser::Ingest, 32);
         let sessions: Vec<JoinHandle<Vec<i64>>> = (0..32)
             .map(|session| {
                 let pool = pool.clone();
@@ -64,7 +64,7 @@ on_each_postgres! {
     }
 
     async fn five_hundred_duplicates_at_once_are_one_payment(db: Db) {
-        let pool = db.pool(Role::Ingest, 50);
+        let pool = db.pool(DbUser::Ingest, 50);
         let calls: Vec<JoinHandle<Accepted>> = (0..500)
             .map(|_| {
                 let pool = pool.clone();
@@ -136,7 +136,7 @@ on_each_postgres! {
     }
 
     async fn a_concurrent_replay_waits_and_is_answered_as_one(db: Db) {
-        let pool = db.pool(Role::Ingest, 4);
+        let pool = db.pool(DbUser::Ingest, 4);
         for batch in [false, true] {
             let request = Request::new("p", &format!("k {batch}"));
             let mut open = pool.begin().await.expect("a transaction");
@@ -150,7 +150,7 @@ on_each_postgres! {
     }
 
     async fn a_concurrent_reuse_by_another_participant_waits_and_is_refused(db: Db) {
-        let pool = db.pool(Role::Ingest, 4);
+        let pool = db.pool(DbUser::Ingest, 4);
         for batch in [false, true] {
             let request = Request::new("p", &format!("k {batch}"));
             let mut open = pool.begin().await.expect("a transaction");
@@ -166,7 +166,7 @@ on_each_postgres! {
     }
 
     async fn a_replay_of_what_was_rolled_back_meanwhile_is_a_payment_of_its_own(db: Db) {
-        let pool = db.pool(Role::Ingest, 4);
+        let pool = db.pool(DbUser::Ingest, 4);
         for (n, batch) in [false, true].into_iter().enumerate() {
             let request = Request::new("p", &format!("k {batch}"));
             let mut open = pool.begin().await.expect("a transaction");
@@ -182,7 +182,7 @@ on_each_postgres! {
 
     async fn a_transaction_that_cannot_see_the_other_record_is_told_to_start_again(db: Db) {
         let mut hands = Hands::of(&db).await;
-        let mut late = db.connect(Role::Ingest).await;
+        let mut late = db.connect(DbUser::Ingest).await;
         let mut open = late.begin_with("begin isolation level repeatable read").await.expect("a transaction");
         enqueue(&mut *open, &Request::new("p", "another")).await.expect("it is new");
         hands.enqueue("q", "k").await;
@@ -194,7 +194,7 @@ on_each_postgres! {
     async fn a_payment_of_a_prepared_transaction_is_accepted_while_a_host_sleeps(db: Db) {
         let folder = harness::scratch_folder("two-phase");
         let settings = vec![("max_prepared_transactions".to_owned(), "2".to_owned())];
-        let options = Options { major: Some(db.pg.major()), settings, ..Options::throwaway(folder) };
+        let options = ServerOptions { major: Some(db.pg.major()), settings, ..ServerOptions::throwaway(folder) };
         let server = Server::start(options).await.unwrap_or_else(|error| panic!("{error}"));
         let own = Db::on(db.pg, server.connect_options()).await;
         let mut hands = Hands::of(&own).await;
@@ -220,7 +220,7 @@ on_each_postgres! {
         // Only a superuser can tear a gap.
         run(&mut hands.owner, "set session_replication_role = replica").await;
         run(&mut hands.owner, "delete from symphony.payment_outbox_records where participant_id = 'p' and sequence_id in (2, 3)").await;
-        let mut readonly = db.connect(Role::Readonly).await;
+        let mut readonly = db.connect(DbUser::Readonly).await;
         for (arguments, gaps) in [
             ("null, now() - interval '1 hour', now() + interval '1 hour'", vec!["p 2-3"]),
             ("'p', now() - interval '1 hour', now() + interval '1 hour'", vec!["p 2-3"]),
@@ -248,7 +248,7 @@ on_each_postgres! {
         let torn = "delete from symphony.payment_outbox_records
                      where participant_id = 'p' and sequence_id in (1, 6, 7, 10, 12) or participant_id = 'q'";
         run(&mut hands.owner, torn).await;
-        let mut readonly = db.connect(Role::Readonly).await;
+        let mut readonly = db.connect(DbUser::Readonly).await;
         let (before, between) = ("timestamptz 'epoch'", "now() + interval '10 days'");
         let (until_then, for_ever) = ("symphony.clock() - interval '1 hour'", "timestamptz '9999-01-01Z'");
         for (from, until, gaps) in [
@@ -314,7 +314,7 @@ on_each_postgres! {
     }
 
     async fn batches_over_the_same_participants_and_keys_do_not_deadlock(db: Db) {
-        let pool = db.pool(Role::Ingest, 8);
+        let pool = db.pool(DbUser::Ingest, 8);
         let sessions: Vec<JoinHandle<Vec<(Request, Answered)>>> = (0..8)
             .map(|session| {
                 let pool = pool.clone();

@@ -1,7 +1,7 @@
 //! Payments that are not accepted: each refusal has a name, nothing is written, and the neighbours go in. And the doorbell.
 
 use harness::sql::{Answer, Hands, Request, enqueue, enqueue_batch, refusal, run, try_run};
-use harness::{Db, PATIENCE, Role, on_each_postgres, sqlstate};
+use harness::{Db, DbUser, PATIENCE, on_each_postgres, sqlstate};
 use outbox::enqueue::{Ingest, NewPayment};
 use serde_json::Value;
 use sqlx::Connection;
@@ -97,7 +97,7 @@ on_each_postgres! {
     }
 
     async fn a_payload_is_measured_before_it_is_sent_as_the_database_measures_it(db: Db) {
-        let mut owner = db.connect(Role::Superuser).await;
+        let mut owner = db.connect(DbUser::Superuser).await;
         for payload in [
             r#"{"bb":1,"a":2,"ab":3,"é":1,"":0,"nested":{"z":[],"y":{}}}"#,
             r#"[1,[2,{"a":null}],true,false,"a\u0001\u001f\u007f\b\f\n\r\t\"\\\/é\ud83d\ude00"]"#,
@@ -321,7 +321,8 @@ struct Bell(PgListener);
 
 impl Bell {
     async fn listen(db: &Db) -> Self {
-        let mut listener = PgListener::connect_with(&db.pool(Role::Executor, 1)).await.expect("it connects");
+        let mut listener =
+            PgListener::connect_with(&db.pool(DbUser::Executor, 1)).await.expect("it connects");
         listener.listen("outbox_pending").await.expect("anyone may listen");
         Self(listener)
     }

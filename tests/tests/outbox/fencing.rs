@@ -4,7 +4,7 @@ use harness::sql::{
     Answer, Hands, Leased, Request, WORKER, claim, claim_with, complete, complete_batch, count, refusal, run,
     scalar, try_run, until_waiting,
 };
-use harness::{Role, on_each_postgres, sqlstate};
+use harness::{DbUser, on_each_postgres, sqlstate};
 use serde_json::Value;
 use sqlx::Connection;
 use uuid::Uuid;
@@ -79,7 +79,7 @@ on_each_postgres! {
         let mut hands = Hands::of(&db).await;
         hands.enqueue("p", "k").await;
         let lease = hands.claim_one().await;
-        let pool = db.pool(harness::Role::Executor, 16);
+        let pool = db.pool(harness::DbUser::Executor, 16);
         let calls: Vec<_> = (0..32)
             .map(|_| {
                 let (pool, lease) = (pool.clone(), lease.clone());
@@ -135,7 +135,7 @@ on_each_postgres! {
             hands.claim(5).await;
         }
         db.move_clock("31 seconds").await;
-        let pool = db.pool(harness::Role::Executor, 8);
+        let pool = db.pool(harness::DbUser::Executor, 8);
         let repairs: Vec<_> = (0..16)
             .map(|_| {
                 let pool = pool.clone();
@@ -154,7 +154,7 @@ on_each_postgres! {
         let mut hands = Hands::of(&db).await;
         let id = hands.enqueue("p", "k").await;
         let lease = hands.claim_one().await;
-        let mut slow = db.connect(harness::Role::Executor).await;
+        let mut slow = db.connect(harness::DbUser::Executor).await;
         let mut open = slow.begin().await.expect("a transaction");
         complete(&mut *open, WORKER, id, lease.lease_token, &Answer::new("DISPATCHED")).await.expect("it is held");
         db.move_clock("31 seconds").await;
@@ -350,7 +350,7 @@ on_each_postgres! {
             );
             let reissue = format!("select symphony.reissue_payment('{id}', '{key} 2', '{key} 2', 'ops', 'why')");
             let (first, second) = if late_first { (late, reissue) } else { (reissue, late) };
-            let (mut one, mut two) = (db.connect(Role::Superuser).await, db.connect(Role::Superuser).await);
+            let (mut one, mut two) = (db.connect(DbUser::Superuser).await, db.connect(DbUser::Superuser).await);
             let mut open = one.begin().await.expect("a transaction");
             run(&mut *open, &first).await;
             let waiting = tokio::spawn(async move { try_run(&mut two, &second).await });
@@ -434,7 +434,7 @@ on_each_postgres! {
         let id = hands.enqueue("p", "k").await;
         let mut open = hands.executor.begin().await.expect("a transaction");
         assert_eq!(claim(&mut *open, 1, WORKER).await.len(), 1);
-        let mut operator = db.connect(Role::Operator).await;
+        let mut operator = db.connect(DbUser::Operator).await;
         let sql = format!("select symphony.cancel_payment('{id}', 'ops', 'why')");
         let waiting = tokio::spawn(async move { try_run(&mut operator, &sql).await });
         until_waiting(&db, 1).await;

@@ -4,7 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use harness::sql::{
     Answer, Hands, Leased, Request, WORKER, claim_with, column, refusal, run, scalar, try_run, until_waiting,
 };
-use harness::{Role, on_each_postgres};
+use harness::{DbUser, on_each_postgres};
 use sqlx::Connection;
 use uuid::Uuid;
 
@@ -150,10 +150,10 @@ on_each_postgres! {
             );
             run(&mut hands.owner, &leased).await;
             let row = |id: Uuid| format!("select 1 from symphony.payment_outbox_pending where outbox_id = '{id}' for update nowait");
-            let mut other = db.connect(Role::Superuser).await;
+            let mut other = db.connect(DbUser::Superuser).await;
             let mut open = other.begin().await.expect("a transaction");
             run(&mut *open, &row(low)).await;
-            let mut executor = db.connect(Role::Executor).await;
+            let mut executor = db.connect(DbUser::Executor).await;
             let sql = format!("select symphony.{call}");
             let waiting = tokio::spawn(async move { try_run(&mut executor, &sql).await });
             until_waiting(&db, 1).await;

@@ -5,6 +5,7 @@ mod complete;
 mod enqueue;
 mod enqueue_refused;
 mod fencing;
+mod functions;
 mod lease;
 mod operator;
 mod parking;

@@ -4,7 +4,7 @@ use harness::sql::{
     Answer, Hands, Leased, Request, WORKER, claim, complete, complete_batch, enqueue, run, scalar, try_run,
     until_waiting,
 };
-use harness::{Db, Role, on_each_postgres, sqlstate};
+use harness::{Db, DbUser, on_each_postgres, sqlstate};
 use sqlx::Connection;
 use uuid::Uuid;
 
@@ -208,7 +208,7 @@ on_each_postgres! {
         let mut open = hands.executor.begin().await.expect("a transaction");
         complete(&mut *open, WORKER, head.outbox_id, head.lease_token, &Answer::new("DISPATCHED")).await.expect("it is held");
         enqueue(&mut hands.ingest, &Request::new("p", "k2")).await.expect("accepted");
-        let mut other = db.connect(Role::Executor).await;
+        let mut other = db.connect(DbUser::Executor).await;
         assert_eq!(claim(&mut other, 10, "worker-2").await, [], "the verdict may still be taken back");
         open.commit().await.expect("it commits");
         assert_eq!(hands.claim_one().await.sequence_id, 2);
@@ -220,7 +220,7 @@ on_each_postgres! {
         hands.enqueue_many("p", 2).await;
         let head = hands.claim(1).await.remove(0);
         assert_eq!(head.sequence_id, 1);
-        let mut other = db.connect(Role::Executor).await;
+        let mut other = db.connect(DbUser::Executor).await;
         let mut open = other.begin().await.expect("a transaction");
         assert_eq!(claim(&mut *open, 10, "worker-2").await, [], "it parks the second row");
         let verdict = spawn_complete(&db, &head);
@@ -232,7 +232,7 @@ on_each_postgres! {
 
     async fn a_reconciliation_beside_verdicts_does_not_strand_the_next_rows(db: Db) {
         let mut hands = Hands::of(&db).await;
-        let operator = db.pool(Role::Operator, 1);
+        let operator = db.pool(DbUser::Operator, 1);
         for round in 0..6 {
             let streams: Vec<String> = (0..40).map(|n| format!("p{round}-{n}")).collect();
             for stream in &streams {
@@ -260,7 +260,7 @@ on_each_postgres! {
         let mut hands = Hands::of(&db).await;
         hands.order_strictly("p", true).await;
         hands.enqueue("p", "k0").await;
-        let (ingest, executor) = (db.pool(Role::Ingest, 1), db.pool(Role::Executor, 2));
+        let (ingest, executor) = (db.pool(DbUser::Ingest, 1), db.pool(DbUser::Executor, 2));
         for round in 1..=120 {
             let head = hands.claim_one().await;
             assert_eq!(head.sequence_id, round);
@@ -294,7 +294,7 @@ on_each_postgres! {
             for stream in &streams {
                 hands.order_strictly(stream, true).await;
             }
-            let pool = db.pool(Role::Executor, 2);
+            let pool = db.pool(DbUser::Executor, 2);
             let verdicts = |number: i64| {
                 let leases: Vec<Leased> = leases.iter().filter(|lease| lease.sequence_id == number).cloned().collect();
                 let rows = verdicts_for(&leases);
@@ -337,7 +337,7 @@ async fn release(hands: &mut Hands, worker: &str, lease: &Leased) {
 }
 
 fn spawn_complete(db: &Db, lease: &Leased) -> tokio::task::JoinHandle<Result<(i32, String), sqlx::Error>> {
-    let (pool, lease) = (db.pool(Role::Executor, 1), lease.clone());
+    let (pool, lease) = (db.pool(DbUser::Executor, 1), lease.clone());
     tokio::spawn(async move {
         complete(&pool, WORKER, lease.outbox_id, lease.lease_token, &Answer::new("DISPATCHED")).await
     })

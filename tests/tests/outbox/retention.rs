@@ -7,7 +7,7 @@ use harness::sql::{
     Answer, Hands, Request, WORKER, claim, column, complete, complete_batch, enqueue, refusal, run, scalar,
     try_run, until_waiting,
 };
-use harness::{Db, Role, on_each_postgres};
+use harness::{Db, DbUser, on_each_postgres};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Connection, PgPool};
 use uuid::Uuid;
@@ -164,7 +164,7 @@ on_each_postgres! {
     }
 
     async fn a_range_of_ids_reads_only_its_months(db: Db) {
-        let mut reader = db.connect(Role::Readonly).await;
+        let mut reader = db.connect(DbUser::Readonly).await;
         let plan = |range: &str| format!("explain (costs off) select outbox_id, state, rail_type from symphony.payments {range}");
         let range = "where outbox_id >= symphony.uuidv7_floor(date_trunc('month', now(), 'UTC'))
                        and outbox_id < symphony.uuidv7_floor(date_trunc('month', now(), 'UTC') + interval '1 day')";
@@ -185,7 +185,7 @@ on_each_postgres! {
         let now: f64 = scalar(&mut hands.executor, left).await;
         assert!((88.0..=124.0).contains(&now), "{now}");
         db.move_clock("80 days").await;
-        let later: f64 = scalar(&mut db.connect(Role::Readonly).await, left).await;
+        let later: f64 = scalar(&mut db.connect(DbUser::Readonly).await, left).await;
         assert!((now - later - 80.0).abs() < 0.1, "{now} {later}");
         run(&mut hands.executor, "select symphony.create_attempt_partitions(3)").await;
         assert!(scalar::<f64>(&mut hands.executor, left).await >= 88.0);
@@ -240,15 +240,15 @@ on_each_postgres! {
         let part = partition_of(&mut hands, id).await;
         months_ahead(&db, &mut hands).await;
 
-        let mut reader = db.connect(Role::Readonly).await;
+        let mut reader = db.connect(DbUser::Readonly).await;
         let mut report = reader.begin().await.expect("a transaction");
         run(&mut *report, "select count(*) from symphony.payment_outbox_attempts").await;
-        let mut owner = db.connect(Role::Superuser).await;
+        let mut owner = db.connect(DbUser::Superuser).await;
         let detach = format!("alter table symphony.payment_outbox_attempts detach partition symphony.{part} concurrently");
         let detaching = tokio::spawn(async move { try_run(&mut owner, &detach).await });
         until_waiting(&db, 1).await;
 
-        let impatient = impatient_pool(&db, Role::Executor);
+        let impatient = impatient_pool(&db, DbUser::Executor);
         for n in 0..20 {
             hands.enqueue("p", &format!("new {n}")).await;
             let lease = claim(&impatient, 1, WORKER).await.remove(0);
@@ -273,7 +273,7 @@ on_each_postgres! {
         let load: Vec<_> = (0..4)
             .map(|n| {
                 let (stop, done) = (stop.clone(), done.clone());
-                let (ingest, executor) = (impatient_pool(&db, Role::Ingest), impatient_pool(&db, Role::Executor));
+                let (ingest, executor) = (impatient_pool(&db, DbUser::Ingest), impatient_pool(&db, DbUser::Executor));
                 tokio::spawn(async move {
                     for round in 0.. {
                         if stop.load(Ordering::Relaxed) {
@@ -309,7 +309,7 @@ on_each_postgres! {
         let mut hands = Hands::of(&db).await;
         assert_eq!(scalar::<i32>(&mut hands.executor, "select symphony.create_attempt_partitions(3)").await, 0);
         db.move_clock("300 days").await;
-        let pool = db.pool(Role::Executor, 8);
+        let pool = db.pool(DbUser::Executor, 8);
         let makers: Vec<_> = (0..8)
             .map(|_| {
                 let pool = pool.clone();
@@ -345,7 +345,7 @@ on_each_postgres! {
     async fn making_partitions_does_not_queue_behind_a_reader(db: Db) {
         let mut hands = Hands::of(&db).await;
         db.move_clock("60 days").await;
-        let mut reader = db.connect(Role::Readonly).await;
+        let mut reader = db.connect(DbUser::Readonly).await;
         let mut report = reader.begin().await.expect("a transaction");
         run(&mut *report, "select count(*) from symphony.payment_outbox_attempts").await;
         // Waiting for an exclusive lock it would hold up every verdict behind it for as long as the report runs.
@@ -370,7 +370,7 @@ async fn partition_of(hands: &mut Hands, id: Uuid) -> String {
 }
 
 /// Connections that give up on a lock after two seconds.
-fn impatient_pool(db: &Db, role: Role) -> PgPool {
+fn impatient_pool(db: &Db, role: DbUser) -> PgPool {
     PgPoolOptions::new()
         .max_connections(2)
         .connect_lazy_with(db.options(role).options([("lock_timeout", "2s")]))

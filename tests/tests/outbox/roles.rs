@@ -1,17 +1,24 @@
 //! Who may do what. Every runtime role tries everything that it must not do.
 
 use harness::sql::{Answer, Hands, column, refusal, run, scalar, try_run};
-use harness::{Role, on_each_postgres};
+use harness::{DbUser, on_each_postgres};
 use sqlx::PgConnection;
 
-const CLOCK_AND_IDS: [&str; 6] =
-    ["clock", "clock_offset", "key_digest", "statement_clock", "uuidv7_floor", "uuidv7_time"];
+const CLOCK_AND_IDS: [&str; 7] = [
+    "clock",
+    "clock_offset",
+    "function_digest",
+    "key_digest",
+    "statement_clock",
+    "uuidv7_floor",
+    "uuidv7_time",
+];
 
 /// The functions that a role may call; every other one of the schema is closed to it.
-fn may_call(role: Role) -> Vec<&'static str> {
+fn may_call(role: DbUser) -> Vec<&'static str> {
     let own: &[&str] = match role {
-        Role::Ingest => return vec!["enqueue_payment_outbox", "enqueue_payment_outbox_batch"],
-        Role::Executor => &[
+        DbUser::Ingest => return vec!["enqueue_payment_outbox", "enqueue_payment_outbox_batch"],
+        DbUser::Executor => &[
             "claim_outbox_batch",
             "complete_outbox_attempt",
             "complete_outbox_batch",
@@ -40,7 +47,7 @@ fn may_call(role: Role) -> Vec<&'static str> {
             "stopped",
             "sweep_leases",
         ],
-        Role::Operator => &[
+        DbUser::Operator => &[
             "cancel_payment",
             "configure_rail",
             "pause_rail",
@@ -53,14 +60,14 @@ fn may_call(role: Role) -> Vec<&'static str> {
             "set_strict_order",
             "suspend_participant",
         ],
-        Role::Readonly => &["count_queue", "history_days_left", "sequence_gaps_between"],
-        Role::Auditor => &["sequence_gaps_between"],
-        Role::Superuser => unreachable!("not a runtime role"),
+        DbUser::Readonly => &["count_queue", "history_days_left", "sequence_gaps_between"],
+        DbUser::Auditor => &["sequence_gaps_between"],
+        DbUser::Superuser => unreachable!("not a runtime role"),
     };
     [own, &CLOCK_AND_IDS].concat()
 }
 
-/// What readers may read, besides the partitions of the history. Nobody else reads more than which migrations are applied.
+/// What readers may read, besides the partitions of the history. Nobody else reads more than what is applied.
 const READABLE: [&str; 22] = [
     "blocked_streams",
     "operator_acts",
@@ -86,17 +93,20 @@ const READABLE: [&str; 22] = [
     "sequence_gaps",
 ];
 
-fn may_read(role: Role, relation: &str) -> bool {
-    if relation == "schema_migrations" {
-        return matches!(role, Role::Readonly | Role::Executor | Role::Operator);
+fn may_read(role: DbUser, relation: &str) -> bool {
+    if relation == "schema_functions" {
+        return role != DbUser::Ingest;
     }
-    matches!(role, Role::Readonly | Role::Auditor)
+    if relation == "schema_migrations" {
+        return matches!(role, DbUser::Readonly | DbUser::Executor | DbUser::Operator);
+    }
+    matches!(role, DbUser::Readonly | DbUser::Auditor)
         && (READABLE.contains(&relation) || relation.starts_with("payment_outbox_attempts_2"))
 }
 
 on_each_postgres! {
     async fn a_role_calls_its_own_functions_and_no_other(db: Db) {
-        let mut owner = db.connect(Role::Superuser).await;
+        let mut owner = db.connect(DbUser::Superuser).await;
         let functions: Vec<(String, Vec<String>)> = sqlx::query_as(
             "select p.proname::text,
                     array(select t.oid::regtype::text from unnest(p.proargtypes) with ordinality as a(oid, n)
@@ -107,7 +117,7 @@ on_each_postgres! {
         .await
         .expect("the catalog can be read");
         assert!(functions.len() > 40);
-        for role in Role::RUNTIME {
+        for role in DbUser::RUNTIME {
             let mut connection = db.connect(role).await;
             let mut called = Vec::new();
             for (name, types) in &functions {
@@ -132,7 +142,7 @@ on_each_postgres! {
     }
 
     async fn no_role_writes_a_table(db: Db) {
-        let mut owner = db.connect(Role::Superuser).await;
+        let mut owner = db.connect(DbUser::Superuser).await;
         let tables: Vec<(String, String)> = sqlx::query_as(
             "select c.relname::text, (select a.attname::text from pg_attribute a
                                        where a.attrelid = c.oid and a.attnum > 0 order by a.attnum desc limit 1)
@@ -142,7 +152,7 @@ on_each_postgres! {
         .await
         .expect("the catalog can be read");
         assert!(tables.len() > 15);
-        for role in Role::RUNTIME {
+        for role in DbUser::RUNTIME {
             let mut connection = db.connect(role).await;
             for (table, column) in &tables {
                 for sql in [
@@ -180,7 +190,7 @@ on_each_postgres! {
         )
         .await;
         assert!(relations.iter().any(|name| name == "participant_outbox_sequences"));
-        for role in Role::RUNTIME {
+        for role in DbUser::RUNTIME {
             let mut connection = db.connect(role).await;
             for relation in &relations {
                 let read = try_run(&mut connection, &format!("select * from symphony.{relation}")).await;
@@ -194,7 +204,7 @@ on_each_postgres! {
     }
 
     async fn no_role_changes_the_schema_or_becomes_its_owner(db: Db) {
-        for role in Role::RUNTIME {
+        for role in DbUser::RUNTIME {
             let mut connection = db.connect(role).await;
             for sql in [
                 "create table symphony.mine ()",
@@ -328,7 +338,7 @@ on_each_postgres! {
     }
 
     async fn functions_with_the_owners_rights_have_a_fixed_search_path(db: Db) {
-        let mut owner = db.connect(Role::Superuser).await;
+        let mut owner = db.connect(DbUser::Superuser).await;
         let loose = "select p.oid::regprocedure::text from pg_proc p
               where p.pronamespace = 'symphony'::regnamespace and p.prosecdef
                 and not exists (select 1 from unnest(p.proconfig) as s(setting)
@@ -347,7 +357,7 @@ on_each_postgres! {
     }
 
     async fn public_may_call_nothing_and_use_nothing(db: Db) {
-        let mut owner = db.connect(Role::Superuser).await;
+        let mut owner = db.connect(DbUser::Superuser).await;
         let open = "select p.oid::regprocedure::text from pg_proc p
               where p.pronamespace = 'symphony'::regnamespace
                 and (p.proacl is null or exists (select 1 from aclexplode(p.proacl) a where a.grantee = 0))
@@ -363,12 +373,12 @@ on_each_postgres! {
         run(&mut owner, "create function symphony.later() returns int language sql as 'select 1'").await;
         run(&mut owner, "reset role").await;
         assert_nothing(&mut owner, open).await;
-        let mut readonly = db.connect(Role::Readonly).await;
+        let mut readonly = db.connect(DbUser::Readonly).await;
         assert_eq!(refusal(try_run(&mut readonly, "select symphony.later()").await), "42501");
     }
 
     async fn one_role_owns_everything_and_cannot_log_in(db: Db) {
-        let mut owner = db.connect(Role::Superuser).await;
+        let mut owner = db.connect(DbUser::Superuser).await;
         let foreign = "select format('%s %s of %s', kind, name, pg_get_userbyid(owner)) from (
                select 'function', oid::regprocedure::text, proowner from pg_proc where pronamespace = 'symphony'::regnamespace
                union all

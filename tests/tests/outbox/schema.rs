@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::{env, fs};
 
-use dev::embedded::{Options, Server};
+use dev::embedded::{Server, ServerOptions};
 use harness::sql::{column, count, run};
-use harness::{Db, Pg, Role, on_each_postgres, snapshot};
+use harness::{Db, DbUser, Pg, on_each_postgres, snapshot};
 use outbox::read::Reader;
 use outbox::{Database, migrate};
 use sqlx::migrate::{Migration, MigrationType, Migrator};
@@ -17,7 +17,7 @@ const UPDATE: &str = "RAILHOST_UPDATE_SNAPSHOT";
 
 on_each_postgres! {
     async fn the_schema_is_the_one_that_was_reviewed(db: Db) {
-        let found = snapshot::schema(&mut db.connect(Role::Superuser).await).await;
+        let found = snapshot::schema(&mut db.connect(DbUser::Superuser).await).await;
         let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("snapshots/schema.txt");
         if env::var(UPDATE).is_ok_and(|value| value == "1") {
             fs::write(&file, &found).expect("the snapshot can be written");
@@ -33,7 +33,7 @@ on_each_postgres! {
 
     async fn what_people_meet_is_explained(db: Db) {
         let unexplained: Vec<String> = column(
-            &mut db.connect(Role::Superuser).await,
+            &mut db.connect(DbUser::Superuser).await,
             "select c.oid::regclass::text from pg_class c
               where c.relnamespace = 'symphony'::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
                 and c.relname <> 'schema_migrations' and obj_description(c.oid, 'pg_class') is null
@@ -51,7 +51,7 @@ on_each_postgres! {
 
     async fn no_predicate_of_an_index_depends_on_the_time(db: Db) {
         let timed: Vec<String> = column(
-            &mut db.connect(Role::Superuser).await,
+            &mut db.connect(DbUser::Superuser).await,
             "select pg_get_indexdef(i.indexrelid) from pg_index i join pg_class c on c.oid = i.indrelid
               where c.relnamespace = 'symphony'::regnamespace
                 and pg_get_expr(i.indpred, i.indrelid) ~ 'now|clock|current_'",
@@ -61,7 +61,7 @@ on_each_postgres! {
     }
 
     async fn ids_are_of_version_7_and_carry_the_time(db: Db) {
-        let mut owner = db.connect(Role::Superuser).await;
+        let mut owner = db.connect(DbUser::Superuser).await;
         let wrong: i64 = harness::sql::scalar(
             &mut owner,
             "select count(*) from (
@@ -84,7 +84,7 @@ on_each_postgres! {
     }
 
     async fn migrations_run_twice_change_nothing(db: Db) {
-        let mut owner = db.connect(Role::Superuser).await;
+        let mut owner = db.connect(DbUser::Superuser).await;
         let before = snapshot::schema(&mut owner).await;
         let again = migrate::run(&db.database()).await.expect("they apply");
         assert_eq!(again.newly_applied, 0);
@@ -93,17 +93,17 @@ on_each_postgres! {
     }
 
     async fn migrations_go_on_from_wherever_a_run_stopped(db: Db) {
-        let whole = snapshot::schema(&mut db.connect(Role::Superuser).await).await;
+        let whole = snapshot::schema(&mut db.connect(DbUser::Superuser).await).await;
         let all = all_migrations();
         for applied in 0..all.len() {
             let half = Db::empty(db.pg).await;
-            let mut owner = half.connect(Role::Superuser).await;
+            let mut owner = half.connect(DbUser::Superuser).await;
             // The next one fails at its end, as if its last line were wrong.
             let mut some = all[..=applied].to_vec();
             let broken = some.pop().expect("there is one");
             let sql = AssertSqlSafe(format!("{}\nselect 1 / 0;", broken.sql.as_str())).into_sql_str();
             some.push(Migration::new(broken.version, broken.description, MigrationType::Simple, sql, false));
-            let mut broken_run = half.connect(Role::Superuser).await;
+            let mut broken_run = half.connect(DbUser::Superuser).await;
             migrator(some).run(&mut broken_run).await.expect_err("the last one is broken");
             broken_run.close().await.expect("with it goes the lock that keeps two runs apart");
             assert_eq!(count(&mut owner, "schema_migrations").await, applied as i64);
@@ -117,7 +117,7 @@ on_each_postgres! {
 
     async fn an_applied_migration_that_was_edited_is_refused(db: Db) {
         run(
-            &mut db.connect(Role::Superuser).await,
+            &mut db.connect(DbUser::Superuser).await,
             "update symphony.schema_migrations set checksum = sha256('edited') where version = 3",
         )
         .await;
@@ -144,7 +144,7 @@ on_each_postgres! {
 
     async fn columns_of_queue_and_history_have_the_defaults_of_an_outbox(db: Db) {
         let defaults: Vec<String> = column(
-            &mut db.connect(Role::Superuser).await,
+            &mut db.connect(DbUser::Superuser).await,
             "select format('%s.%s %s', a.attrelid::regclass, a.attname, pg_get_expr(d.adbin, d.adrelid))
                from pg_attrdef d join pg_attribute a on a.attrelid = d.adrelid and a.attnum = d.adnum
               where a.attrelid in ('symphony.payment_outbox_pending'::regclass, 'symphony.payment_outbox_attempts'::regclass)
@@ -229,6 +229,9 @@ fn migrator(migrations: Vec<Migration>) -> Migrator {
 
 /// A server of its own: roles belong to the whole cluster, and the shared one has them already.
 async fn new_cluster(pg: Pg) -> Server {
-    let options = Options { major: Some(pg.major()), ..Options::throwaway(harness::scratch_folder("roles")) };
+    let options = ServerOptions {
+        major: Some(pg.major()),
+        ..ServerOptions::throwaway(harness::scratch_folder("roles"))
+    };
     Server::start(options).await.unwrap_or_else(|error| panic!("{error}"))
 }

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use harness::sql::scalar;
-use harness::{Db, PATIENCE, Role, on_each_postgres};
+use harness::{Db, DbUser, PATIENCE, on_each_postgres};
 use outbox::Error;
 use outbox::complete::Completion;
 use outbox::enqueue::{Ingest, NewPayment};
 use outbox::lease::{Executor, Lease, Repaired, Stopped};
 use outbox::operate::{Operator, Reason};
 use outbox::read::Reader;
-use outbox::wake::{Bell, Doorbell};
+use outbox::wake::{Doorbell, Wakeup};
 use serde_json::{Value, json};
 use sqlx::Connection;
-use verdict::outcome::{MoneyMoved, Outcome, State};
+use verdict::outcome::{CompletionState, MoneyMoved, Outcome};
 
 fn payments(count: usize) -> Vec<NewPayment> {
     (0..count)
@@ -40,7 +40,10 @@ async fn leased(db: &Db, count: usize) -> (Executor, Vec<Lease>) {
 fn dispatched(leases: &[Lease]) -> Vec<Completion> {
     leases
         .iter()
-        .map(|lease| Completion { held: lease.held(), outcome: Outcome::new(State::Dispatched) })
+        .map(|lease| Completion {
+            held: lease.lease_ref(),
+            outcome: Outcome::new(CompletionState::Dispatched),
+        })
         .collect()
 }
 
@@ -59,7 +62,7 @@ on_each_postgres! {
         let (executor, leases) = leased(&db, 500).await;
         let poisoned = leases[123].outbox_id;
         // Only the owner can bring this about: a verdict is there although the payment is pending.
-        let mut owner = db.connect(Role::Superuser).await;
+        let mut owner = db.connect(DbUser::Superuser).await;
         sqlx::query(
             "insert into symphony.payment_outbox_attempts
                     (outbox_id, lease_token, sequence_id, claimed_at, completed_at, created_at, attempt_no, state,
@@ -106,11 +109,11 @@ on_each_postgres! {
         assert!(matches!(ingest.enqueue(&other_body[0]).await, Err(Error::KeyReused(_))));
 
         let stranger = Executor::new(&db.database(), "worker-2", 1);
-        let completion = Completion { held: leases[0].held(), outcome: Outcome::new(State::Dispatched) };
+        let completion = Completion { held: leases[0].lease_ref(), outcome: Outcome::new(CompletionState::Dispatched) };
         assert!(matches!(stranger.complete(&completion).await, Err(Error::LeaseLost(_))));
 
         let contradiction = Completion {
-            outcome: Outcome { money_moved: Some(MoneyMoved::Yes), ..Outcome::new(State::Failed) },
+            outcome: Outcome { money_moved: Some(MoneyMoved::Yes), ..Outcome::new(CompletionState::Failed) },
             ..completion.clone()
         };
         assert!(matches!(executor.complete(&contradiction).await, Err(Error::InvalidArgument(_))));
@@ -147,14 +150,14 @@ on_each_postgres! {
     async fn a_host_counts_the_queue_as_its_status_says_and_reads_no_success_for_it(db: Db) {
         let (executor, leases) = leased(&db, 20).await;
         let mut completions = dispatched(&leases[..12]);
-        completions[0].outcome = Outcome { money_moved: Some(MoneyMoved::No), ..Outcome::new(State::Failed) };
+        completions[0].outcome = Outcome { money_moved: Some(MoneyMoved::No), ..Outcome::new(CompletionState::Failed) };
         executor.complete_batch(&completions).await.expect("answered");
         let again = Outcome {
             unsettled: Some(true),
             retry_delay_seconds: Some(0.0),
-            ..Outcome::new(State::Retryable)
+            ..Outcome::new(CompletionState::Retryable)
         };
-        executor.complete(&Completion { held: leases[12].held(), outcome: again }).await.expect("it is held");
+        executor.complete(&Completion { held: leases[12].lease_ref(), outcome: again }).await.expect("it is held");
         let elsewhere = NewPayment { rail_type: "elsewhere".to_owned(), ..payments(21).remove(20) };
         Ingest::new(&db.database(), 1).enqueue(&elsewhere).await.expect("enqueued");
 
@@ -178,7 +181,7 @@ on_each_postgres! {
             assert_eq!(found.dead_letters, dead_letters);
         }
 
-        let mut owner = db.connect(Role::Superuser).await;
+        let mut owner = db.connect(DbUser::Superuser).await;
         let mut open = owner.begin().await.expect("a transaction");
         let read = "select sum(seq_tup_read + idx_tup_fetch)::bigint from pg_stat_xact_user_tables
                      where relname like 'payment_outbox_attempts_2%'";
@@ -195,17 +198,17 @@ on_each_postgres! {
         let ingest = Ingest::new(&db.database(), 1);
         ingest.enqueue(&payments(1)[0]).await.expect("enqueued");
         let rang = tokio::time::timeout(PATIENCE, bell.wait()).await.expect("the bell is heard");
-        assert_eq!(rang, Bell::Rang);
+        assert_eq!(rang, Wakeup::Rang);
 
-        let mut owner = db.connect(Role::Superuser).await;
+        let mut owner = db.connect(DbUser::Superuser).await;
         sqlx::query("select pg_terminate_backend(pid) from pg_stat_activity where query like 'LISTEN%' and datname = current_database()")
             .execute(&mut owner)
             .await
             .expect("cut");
         let back = tokio::time::timeout(PATIENCE, bell.wait()).await.expect("it comes back");
-        assert_eq!(back, Bell::Reconnected);
+        assert_eq!(back, Wakeup::Reconnected);
         ingest.enqueue(&payments(2)[1]).await.expect("enqueued");
         let rang = tokio::time::timeout(PATIENCE, bell.wait()).await.expect("and rings again");
-        assert_eq!(rang, Bell::Rang);
+        assert_eq!(rang, Wakeup::Rang);
     }
 }

@@ -1,9 +1,9 @@
 //! Airtel's own ways.
 
 use harness::host::{until, until_all_have_a_verdict};
-use harness::play::{Play, payment, play, rails_folder};
+use harness::rail_run::{RailRun, payment, play, rails_folder};
 use rail::definition::Definition;
-use rail_simulators::{Name, Options, Padding};
+use rail_simulators::{Name, Padding, SimulatorOptions};
 use toml::Value as Toml;
 use verdict::decision::Class;
 
@@ -65,11 +65,11 @@ async fn each_envelope_is_read_in_whatever_http_status_it_comes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_reference_that_is_kept_is_the_one_in_the_payees_message() {
-    let play = Play::start(RAIL, "").await;
+    let play = RailRun::start(RAIL, "").await;
     play.pay(&[payment(RAIL, "5.00")]).await;
     until_all_have_a_verdict(&play.db).await;
     let kept: String = {
-        let mut owner = play.db.connect(harness::Role::Superuser).await;
+        let mut owner = play.db.connect(harness::DbUser::Superuser).await;
         let sql = "select rail_reference from symphony.payment_outbox_attempts where state = 'DISPATCHED'";
         sqlx::query_scalar(sql).fetch_one(&mut owner).await.expect("a reference")
     };
@@ -98,7 +98,7 @@ async fn a_reply_that_holds_the_digits_of_the_pin_is_read_as_it_is() {
 
 /// What a host makes of a payment whose PIN is padded as the file says, at a rail that wants it padded in its own way.
 async fn with_padding(wanted: Padding, algorithm: &str) -> (Class, Option<String>, u64) {
-    let options = Options { padding: wanted, ..Options::new(RAIL) };
+    let options = SimulatorOptions { padding: wanted, ..SimulatorOptions::new(RAIL) };
     let straight = Straight::with(options, |file| {
         for name in ["pin", "signing"] {
             let key = file["keys"][name].as_table_mut().expect("a key");
@@ -151,11 +151,11 @@ fn table(text: &str) -> Toml {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_signed_message_is_taken_and_an_unsigned_one_holds_the_rail() {
-    let signed = Play::start(RAIL, "").await;
+    let signed = RailRun::start(RAIL, "").await;
     signed.pay(&[payment(RAIL, "5.00"), payment(RAIL, "6.00")]).await;
     assert!(signed.end().await.iter().all(|ended| ended.state == "DISPATCHED"));
 
-    let unsigned = Play::with(Options::new(RAIL), |file| {
+    let unsigned = RailRun::with(SimulatorOptions::new(RAIL), |file| {
         for (section, key) in [("keys", "signing"), ("computed", "signing"), ("steps", "encryption_keys")] {
             file[section].as_table_mut().expect("a section").remove(key);
         }
@@ -171,7 +171,7 @@ async fn a_signed_message_is_taken_and_an_unsigned_one_holds_the_rail() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_published_key_that_nobody_approved_holds_the_rail_and_says_its_digest() {
-    let play = Play::with(Options::new(RAIL), |file| {
+    let play = RailRun::with(SimulatorOptions::new(RAIL), |file| {
         file["keys"]["signing"]["fetch"]["pins"] = vec!["0".repeat(64)].into();
     })
     .await;
@@ -189,7 +189,7 @@ async fn a_pin_that_is_given_encrypted_is_sent_as_it_is() {
     let folder = tempfile::tempdir().expect("a folder");
     let file_of_pin = folder.path().join("pin");
     std::fs::write(&file_of_pin, SEALED_PIN).expect("written");
-    let straight = Straight::with(Options::new(RAIL), |file| {
+    let straight = Straight::with(SimulatorOptions::new(RAIL), |file| {
         file["keys"].as_table_mut().expect("keys").remove("pin");
         file["computed"].as_table_mut().expect("computed").remove("pin");
         file["secrets"]["pin"] = table(&format!("file = {:?}", file_of_pin.display().to_string()));
@@ -202,7 +202,7 @@ async fn a_pin_that_is_given_encrypted_is_sent_as_it_is() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_amount_that_a_json_number_does_not_hold_is_refused_before_anything_leaves() {
-    let play = Play::start(RAIL, "").await;
+    let play = RailRun::start(RAIL, "").await;
     play.pay(&[payment(RAIL, "90071992547409.93")]).await;
     let ended = play.end().await.remove(0);
     assert_eq!(

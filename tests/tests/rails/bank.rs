@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use harness::play::{Play, payment, play, set};
+use harness::rail_run::{RailRun, payment, play, set};
 use harness::world::leave_out_question;
-use rail_simulators::{Name, Options};
+use rail_simulators::{Name, SimulatorOptions};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -63,11 +63,14 @@ async fn a_report_that_is_not_plainly_about_this_payment_never_fails_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_means_paid_is_agreed_with_each_bank() {
-    let play = Play::with(Options::new(RAIL).script("otherwise: then settled, after 1s says ACCC"), |file| {
-        let paid = |row: &&mut Toml| row["class"].as_str() == Some("success");
-        let row = rows(file).iter_mut().find(paid).expect("what means paid");
-        row["code"] = "ACCC".into();
-    })
+    let play = RailRun::with(
+        SimulatorOptions::new(RAIL).script("otherwise: then settled, after 1s says ACCC"),
+        |file| {
+            let paid = |row: &&mut Toml| row["class"].as_str() == Some("success");
+            let row = rows(file).iter_mut().find(paid).expect("what means paid");
+            row["code"] = "ACCC".into();
+        },
+    )
     .await;
     play.pay(&[payment(RAIL, "5.00")]).await;
     let ended = play.end().await;
@@ -81,8 +84,8 @@ async fn what_means_paid_is_agreed_with_each_bank() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_404_that_does_not_say_what_was_agreed_is_no_not_found() {
     for is_agreed in [true, false] {
-        let options = Options::new(RAIL).script("otherwise: pay close-after; ask html 404, accept");
-        let play = Play::with(options, |file| {
+        let options = SimulatorOptions::new(RAIL).script("otherwise: pay close-after; ask html 404, accept");
+        let play = RailRun::with(options, |file| {
             rows(file).retain(|row| is_agreed || row["class"].as_str() != Some("not-found"));
         })
         .await;
@@ -99,8 +102,8 @@ async fn a_404_that_does_not_say_what_was_agreed_is_no_not_found() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_answer_of_a_bank_that_cannot_be_asked_goes_to_a_person_at_once() {
-    let options = Options::new(RAIL).script("amount 5.00: pay close-after");
-    let play = Play::with(options, leave_out_question).await;
+    let options = SimulatorOptions::new(RAIL).script("amount 5.00: pay close-after");
+    let play = RailRun::with(options, leave_out_question).await;
     play.pay(&[payment(RAIL, "5.00"), payment(RAIL, "6.00")]).await;
     let ended = play.end().await;
     let told: Vec<_> = ended
@@ -112,11 +115,12 @@ async fn a_lost_answer_of_a_bank_that_cannot_be_asked_goes_to_a_person_at_once()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_that_was_sent_before_is_the_payment_itself() {
-    let play = Play::with(Options::new(RAIL).script("otherwise: pay close-after, accept"), |file| {
-        leave_out_question(file);
-        set(file, "pace", "resend_is_safe", true);
-    })
-    .await;
+    let play =
+        RailRun::with(SimulatorOptions::new(RAIL).script("otherwise: pay close-after, accept"), |file| {
+            leave_out_question(file);
+            set(file, "pace", "resend_is_safe", true);
+        })
+        .await;
     play.pay(&[payment(RAIL, "5.00")]).await;
     let ended = play.end().await;
     assert_eq!(
@@ -128,7 +132,7 @@ async fn a_message_that_was_sent_before_is_the_payment_itself() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn currencies_names_and_notes_arrive_as_they_are() {
-    let play = Play::with(Options::new(RAIL), |file| {
+    let play = RailRun::with(SimulatorOptions::new(RAIL), |file| {
         file.remove("amount");
         file.insert("currencies".to_owned(), vec!["KWD", "JPY"].into());
     })
@@ -180,12 +184,12 @@ async fn it_is_reached_over_tls_by_the_ca_that_the_file_names() {
     let ca = folder.path().join("ca.pem");
     std::fs::write(&ca, authority.pem()).expect("written");
 
-    let options = || Options { tls: Some(Arc::new(tls.clone())), ..Options::new(RAIL) };
-    let trusted = Play::with(options(), |file| set(file, "network", "ca", ca.display().to_string())).await;
+    let options = || SimulatorOptions { tls: Some(Arc::new(tls.clone())), ..SimulatorOptions::new(RAIL) };
+    let trusted = RailRun::with(options(), |file| set(file, "network", "ca", ca.display().to_string())).await;
     trusted.pay(&[payment(RAIL, "5.00")]).await;
     assert_eq!(trusted.end().await[0].state, "DISPATCHED");
 
-    let strange = Play::with(options(), |_| {}).await;
+    let strange = RailRun::with(options(), |_| {}).await;
     strange.pay(&[payment(RAIL, "5.00")]).await;
     harness::host::until(&strange.db, "payment_outbox_attempts where error_code = 'NOT_SENT'", |rows| {
         rows > 0

@@ -1,6 +1,6 @@
 //! A play is directed by HTTP while it runs.
 
-use harness::play::{key, payment};
+use harness::rail_run::{key, payment};
 use rail_simulators::Name;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -49,7 +49,7 @@ async fn rules_by_payee_and_by_key_count_from_now_on_and_bad_ones_change_nothing
     assert_eq!(direct(&straight, "PUT", "script", &rules).await.0, 200);
     let (status, why) = direct(&straight, "PUT", "script", "otherwise: pay gladly").await;
     assert_eq!(status, 400);
-    assert!(why.starts_with("line 1: \"gladly\" is no reply, expected accept, close, "), "{why}");
+    assert!(why.starts_with("line 1: \"gladly\" is not a reply; expected accept, close, "), "{why}");
 
     assert_eq!(straight.pay(by_payee, &to_another).await, "pending");
     assert_eq!(straight.ask(by_payee, &to_another).await, "declined PAYEE_NOT_FOUND");

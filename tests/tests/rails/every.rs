@@ -1,9 +1,11 @@
 //! What has to hold on each rail.
 
 use form::{Meaning, Operation};
-use harness::play::{Ended, Play, ask_nobody, codes, impatient, key, payment, play, play_with, set, table};
+use harness::rail_run::{
+    Ended, RailRun, ask_nobody, codes, impatient, key, payment, play, play_with, set, table,
+};
 use harness::world::leave_out_question;
-use rail_simulators::{Name, Options};
+use rail_simulators::{Name, SimulatorOptions};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -171,7 +173,7 @@ on_each_rail! {
 
     async fn a_rail_that_pays_what_it_refused_is_convicted_by_its_ledger(rail: Name) {
         let code = codes(rail, Operation::QueryStatus, refusal_field(rail), Meaning::Terminal).remove(0);
-        let play = Play::start(rail, &format!("otherwise: then failed {code}, after 30s settled")).await;
+        let play = RailRun::start(rail, &format!("otherwise: then failed {code}, after 30s settled")).await;
         play.pay(&[payment(rail, "5.00")]).await;
         let (ended, audit) = play.judged().await;
         assert_eq!((ended[0].0.state.as_str(), ended[0].0.money_moved.as_str()), ("FAILED", "no"));
@@ -224,7 +226,7 @@ on_each_rail! {
     }
 
     async fn a_token_that_dies_in_between_is_renewed_under_the_same_key(rail: Name) {
-        let play = Play::start(rail, "").await;
+        let play = RailRun::start(rail, "").await;
         for round in 0..3 {
             play.pay(&vec![payment(rail, "5.00"); round + 1]).await;
             harness::host::until_all_have_a_verdict(&play.db).await;
@@ -237,8 +239,8 @@ on_each_rail! {
     }
 
     async fn a_token_that_dies_before_the_question_is_renewed_for_it(rail: Name) {
-        let options = Options::new(rail).script("otherwise: then pending, after 1s settled");
-        let play = Play::with(options, ask_nobody).await;
+        let options = SimulatorOptions::new(rail).script("otherwise: then pending, after 1s settled");
+        let play = RailRun::with(options, ask_nobody).await;
         play.pay(&[payment(rail, "5.00")]).await;
         harness::host::until(&play.db, "payment_outbox_attempts", |rows| rows >= 1).await;
         play.simulator.expire_tokens();
@@ -253,14 +255,14 @@ on_each_rail! {
 
     async fn sessions_that_do_not_open_neither_lose_nor_double_a_payment(rail: Name) {
         let script = "session html 503, close, hang, refuse 401 NO, accept\notherwise: then pending, after 1s settled";
-        let play = Play::with(Options::new(rail).script(script), |file| {
+        let play = RailRun::with(SimulatorOptions::new(rail).script(script), |file| {
             impatient(file);
             ask_nobody(file);
         }).await;
         play.pay(&vec![payment(rail, "5.00"); 3]).await;
         let sent = "payment_outbox_pending where unsettled and lease_token is null";
         harness::host::until(&play.db, sent, |rows| rows == 3).await;
-        let faults = |play: &Play| play.simulator.counts().faults.values().sum::<u64>();
+        let faults = |play: &RailRun| play.simulator.counts().faults.values().sum::<u64>();
         let before = faults(&play);
         assert_eq!(before, if rail == Name::Bank { 0 } else { 4 }, "{:?}", play.simulator.counts());
         // Now those that ask.
@@ -275,8 +277,8 @@ on_each_rail! {
 
     async fn a_rail_that_forgets_its_keys_would_be_found_out(rail: Name) {
         // The ledger is no judge if it cannot convict.
-        let options = Options { forgetful: true, ..Options::new(rail).script("otherwise: pay close-after") };
-        let play = Play::with(options, |file| {
+        let options = SimulatorOptions { forgetful: true, ..SimulatorOptions::new(rail).script("otherwise: pay close-after") };
+        let play = RailRun::with(options, |file| {
             set(file, "pace", "resend_is_safe", true);
             leave_out_question(file);
         }).await;
@@ -289,7 +291,7 @@ on_each_rail! {
         // Airtel's is a JSON number, of which no more digits are sent than a float holds.
         let greatest = if rail == Name::Airtel { "9007199254740.93" } else { "90071992547409.93" };
         let amounts = ["0.01", "1.00", "999999999999.99", greatest];
-        let play = Play::start(rail, "").await;
+        let play = RailRun::start(rail, "").await;
         play.pay(&amounts.map(|amount| payment(rail, amount))).await;
         let told = play.end_with_entries().await;
         for ((ended, entry), amount) in told.iter().zip(amounts) {
@@ -299,7 +301,7 @@ on_each_rail! {
     }
 
     async fn what_cannot_be_sent_is_refused_with_all_reasons_and_no_request(rail: Name) {
-        let play = Play::start(rail, "").await;
+        let play = RailRun::start(rail, "").await;
         let note = "x".repeat(200);
         let destination = match rail {
             Name::Mtn | Name::Airtel => json!({ "msisdn": "12-34" }),

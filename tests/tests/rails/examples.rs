@@ -3,12 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use harness::Role;
+use harness::DbUser;
 use harness::host::until_all_have_a_verdict;
-use harness::play::{Play, payment};
+use harness::rail_run::{RailRun, payment};
 use harness::sql::column;
 use rail::definition::Definition;
-use rail_simulators::{Name, Options};
+use rail_simulators::{Name, SimulatorOptions};
 use serde_json::{Value, json};
 use toml::Table;
 
@@ -22,8 +22,8 @@ fn to(msisdn: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn version_three_of_airtel_pays_and_refuses_payees_who_are_barred_or_unknown() {
-    let options = Options::new(Name::Airtel).script("amount 6.00: pay close-after");
-    let play = Play::of_file(&example("airtel/v3.toml"), options, |_| {}).await;
+    let options = SimulatorOptions::new(Name::Airtel).script("amount 6.00: pay close-after");
+    let play = RailRun::of_file(&example("airtel/v3.toml"), options, |_| {}).await;
     play.pay(&[
         payment(Name::Airtel, "5.00"),
         payment(Name::Airtel, "6.00"),
@@ -50,7 +50,8 @@ async fn mtn_looks_at_payees_before_it_pays_them() {
         // The numbers of MTN's sandbox are Swedish.
         file["destination"]["parts"]["msisdn"]["country"] = "46".into();
     };
-    let play = Play::of_file(&example("mtn/lookup.toml"), Options::new(Name::Mtn), zambian_or_not).await;
+    let play =
+        RailRun::of_file(&example("mtn/lookup.toml"), SimulatorOptions::new(Name::Mtn), zambian_or_not).await;
     play.pay(&[to("46733120000"), to("46733123450"), to("46733123451")]).await;
     let ended = play.end().await;
     let told: Vec<_> = ended
@@ -64,7 +65,7 @@ async fn mtn_looks_at_payees_before_it_pays_them() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bank_with_version_03_is_paid_within_its_hours() {
-    let play = Play::of_file(&example("bank/eft.toml"), Options::new(Name::Bank), |file| {
+    let play = RailRun::of_file(&example("bank/eft.toml"), SimulatorOptions::new(Name::Bank), |file| {
         file["hours"] = at_any_time();
     })
     .await;
@@ -91,15 +92,15 @@ fn never() -> toml::Value {
 }
 
 /// When the first claims of all payments were made, by the database's clock.
-async fn claimed_at(play: &Play) -> Vec<chrono::DateTime<chrono::Utc>> {
-    let mut owner = play.db.connect(Role::Superuser).await;
+async fn claimed_at(play: &RailRun) -> Vec<chrono::DateTime<chrono::Utc>> {
+    let mut owner = play.db.connect(DbUser::Superuser).await;
     column(&mut owner, "select min(claimed_at) from symphony.payment_outbox_attempts group by outbox_id")
         .await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_sent_to_a_rail_that_is_closed_and_all_of_it_when_it_opens() {
-    let play = Play::with(Options::new(Name::Bank), |file| {
+    let play = RailRun::with(SimulatorOptions::new(Name::Bank), |file| {
         file.insert("hours".to_owned(), never());
     })
     .await;
@@ -120,8 +121,8 @@ async fn nothing_is_sent_to_a_rail_that_is_closed_and_all_of_it_when_it_opens() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_paid_while_less_is_left_than_the_floor() {
     for (rail, enough) in [(Name::Mtn, "5000.00"), (Name::Airtel, "5000.01")] {
-        let options = Options::new(rail);
-        let play = Play::before(
+        let options = SimulatorOptions::new(rail);
+        let play = RailRun::before(
             options,
             |simulator| simulator.set_float("4999.99"),
             |file| {
@@ -152,7 +153,7 @@ fn the_examples_keep_to_the_codes_of_the_files_that_they_vary() {
         ("mtn/lookup.toml", "mtn", &["payee_code", "is_active"]),
         ("bank/eft.toml", "bank", &[]),
     ] {
-        let file = harness::play::rails_folder().join(format!("{varies}.toml"));
+        let file = harness::rail_run::rails_folder().join(format!("{varies}.toml"));
         let of = Definition::load(&example(of)).expect("sound").file.codes;
         let mut rows = of.rows;
         rows.retain(|row| !own.contains(&row.field.as_str()));

@@ -10,13 +10,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use harness::adapter_rig::write_secret;
 use harness::host::{Host, enqueue_as};
 use harness::sql::{column, scalar};
-use harness::yard::write_secret;
-use harness::{Db, PATIENCE, Pg, Role, railhost};
+use harness::{Db, DbUser, PATIENCE, Pg, railhost};
 use observe::Registry;
 use rail::{self, Rails, Rules, Sandbox};
-use relayer::{Metrics, Options, callbacks};
+use relayer::{Metrics, RelayerOptions, callbacks};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -120,9 +120,12 @@ async fn pay_and_be_told(
         (Db::fresh(Pg::V15).await, Simulator::start(options), tempfile::tempdir().expect("a folder"));
     fs::write(folder.path().join(format!("{rail}.toml")), rail_file(rail, &simulator, &folder))
         .expect("written");
-    let sandbox =
-        Sandbox::new(&folder.path().join("compiled"), harness::railhost_path(), rail::Options::default())
-            .expect("a sandbox");
+    let sandbox = Sandbox::new(
+        &folder.path().join("compiled"),
+        harness::railhost_path(),
+        rail::SandboxOptions::default(),
+    )
+    .expect("a sandbox");
     let told = match listener {
         None => None,
         Some(listener) => Some(take_callbacks(listener, &db, folder.path()).await),
@@ -130,8 +133,8 @@ async fn pay_and_be_told(
     for (n, payment) in payments.iter().enumerate() {
         enqueue_as(&db, &format!("p{n}"), rail, std::slice::from_ref(payment)).await;
     }
-    let host = Host::over(db.database(), Arc::new(sandbox), folder.path(), Options::default()).await;
-    let mut owner = db.connect(Role::Superuser).await;
+    let host = Host::over(db.database(), Arc::new(sandbox), folder.path(), RelayerOptions::default()).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     let began = Instant::now();
     while scalar::<i64>(&mut owner, "select count(*) from symphony.payment_outbox_pending").await > 0 {
         assert!(began.elapsed() < PATIENCE, "payments are stuck");
@@ -145,7 +148,8 @@ async fn pay_and_be_told(
 }
 
 async fn take_callbacks(listener: TcpListener, db: &Db, rails: &Path) -> JoinHandle<Infallible> {
-    let sandbox = Sandbox::new(&rails.join("compiled"), harness::railhost_path(), rail::Options::default());
+    let sandbox =
+        Sandbox::new(&rails.join("compiled"), harness::railhost_path(), rail::SandboxOptions::default());
     let (sandbox, (events, _)) = (Arc::new(sandbox.expect("a sandbox")), mpsc::unbounded_channel());
     let rails = Arc::new(Rails::load(&sandbox, rails, Rules::default(), events).await.expect("they load"));
     let (database, metrics) = (db.database(), Arc::new(Metrics::new(&Registry::default()).expect("metrics")));
@@ -173,7 +177,7 @@ async fn a_verdict_comes_by_a_signed_callback_and_by_nothing_that_is_forged() {
     assert_eq!(paid, [(700, 1), (1050, 1)]);
     let mut states = states(&db).await;
     states.sort();
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     let told: Vec<String> = column(
         &mut owner,
         "select concat_ws(' ', sequence_id, attempt_no, state, error_code, error_message, witness) from symphony.payment_outbox_attempts order by 1",
@@ -203,7 +207,7 @@ async fn a_verdict_comes_by_a_signed_callback_and_by_nothing_that_is_forged() {
 }
 
 async fn states(db: &Db) -> Vec<String> {
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     column(
         &mut owner,
         "select state || ' ' || money_moved || coalesce(' ' || rail_code, '') from symphony.payment_outbox_attempts
@@ -232,7 +236,7 @@ async fn a_quote_and_a_recipient_come_first_and_the_transfer_pays_what_they_say(
     let mut states = states(&db).await;
     states.sort();
     assert_eq!(states, ["DISPATCHED yes DONE", "DISPATCHED yes DONE", "FAILED no NO_SUCH_PAYEE"]);
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     let names: Vec<String> =
         column(&mut owner, "select distinct name from symphony.payment_outbox_captures order by 1").await;
     assert_eq!(names, ["quote", "recipient", "transfer"]);
@@ -263,7 +267,7 @@ async fn a_recipient_that_is_not_the_instructed_one_is_never_paid_nor_kept() {
     let paid: Vec<&Value> =
         ledger.as_object().expect("a ledger").values().map(|entry| &entry["payee"]).collect();
     assert_eq!(paid, [&json!("0961234567")]);
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     let kept: Vec<String> = column(
         &mut owner,
         "select distinct value from symphony.payment_outbox_captures where name = 'recipient'",
@@ -285,7 +289,7 @@ async fn money_that_moves_by_get_is_not_sent_again_blindly() {
     assert_eq!(amounts.iter().sum::<u64>(), 1050 + 1 + 9900);
     assert!(ledger.as_object().expect("a ledger").values().all(|entry| entry["executions"] == 1), "{ledger}");
     assert_eq!(states(&db).await, ["DISPATCHED yes OK"; 3]);
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     let lost: i64 = scalar(
         &mut owner,
         "select count(*) from symphony.payment_outbox_attempts where error_code = 'OUTCOME_UNKNOWN'",

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use harness::play::{Ended, Play, payment};
-use harness::{Db, Role};
+use harness::rail_run::{Ended, RailRun, payment};
+use harness::{Db, DbUser};
 use rail_simulators::Name;
 use uuid::Uuid;
 
@@ -25,7 +25,7 @@ pub(crate) async fn play(rail: Name, plans: &[String]) -> Vec<Told> {
     let amounts: Vec<_> = (1..=plans.len()).map(|n| format!("{n}.00")).collect();
     let rules: Vec<_> =
         amounts.iter().zip(plans).map(|(amount, plan)| format!("amount {amount}: {plan}")).collect();
-    let play = Play::start(rail, &rules.join("\n")).await;
+    let play = RailRun::start(rail, &rules.join("\n")).await;
     play.pay(&amounts.iter().map(|amount| payment(rail, amount)).collect::<Vec<_>>()).await;
     play.until_all_have_a_verdict().await;
     let holds = holds(&play.db).await;
@@ -38,7 +38,7 @@ pub(crate) async fn play(rail: Name, plans: &[String]) -> Vec<Told> {
 
 /// Why payments were held, by payment.
 async fn holds(db: &Db) -> HashMap<Uuid, String> {
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     let rows: Vec<(Uuid, Option<String>)> =
         sqlx::query_as("select outbox_id, error_code from symphony.payment_outbox_holds")
             .fetch_all(&mut owner)

@@ -1,9 +1,9 @@
 //! MTN's own ways.
 
 use harness::host::{count, until};
-use harness::play::{Play, ask_nobody, key, payment, play, set};
+use harness::rail_run::{RailRun, ask_nobody, key, payment, play, set};
 use harness::world::leave_out_question;
-use rail_simulators::{Name, Options};
+use rail_simulators::{Name, SimulatorOptions};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -26,7 +26,7 @@ fn move_to(file: &mut Table, environment: &str, currency: &str, country: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_sandbox_numbers_end_as_mtn_documents_them() {
-    let play = Play::with(Options::new(RAIL), |file| move_to(file, "sandbox", "EUR", "46")).await;
+    let play = RailRun::with(SimulatorOptions::new(RAIL), |file| move_to(file, "sandbox", "EUR", "46")).await;
     let numbers: &[(&str, &str, &str)] = &[
         ("46733123450", "FAILED unknown", "INTERNAL_PROCESSING_ERROR"),
         ("46733123451", "FAILED no", "APPROVAL_REJECTED"),
@@ -110,7 +110,8 @@ async fn a_404_without_a_word_is_a_not_found_and_a_page_of_a_gateway_is_none() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payment_without_a_note_sends_none() {
-    let straight = Straight::with(Options { record: true, ..Options::new(RAIL) }, |_| {}).await;
+    let straight =
+        Straight::with(SimulatorOptions { record: true, ..SimulatorOptions::new(RAIL) }, |_| {}).await;
     let mut empty = payment(RAIL, "5.00");
     empty["narrative"] = "".into();
     for paid in [payment(RAIL, "5.00"), empty] {
@@ -141,11 +142,12 @@ async fn created_is_pending() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reference_that_was_used_is_the_payment_itself_and_not_a_refusal() {
-    let play = Play::with(Options::new(RAIL).script("otherwise: pay close-after, accept"), |file| {
-        leave_out_question(file);
-        set(file, "pace", "resend_is_safe", true);
-    })
-    .await;
+    let play =
+        RailRun::with(SimulatorOptions::new(RAIL).script("otherwise: pay close-after, accept"), |file| {
+            leave_out_question(file);
+            set(file, "pace", "resend_is_safe", true);
+        })
+        .await;
     play.pay(&[payment(RAIL, "5.00")]).await;
     let ended = play.end().await;
     assert_eq!(
@@ -157,7 +159,7 @@ async fn a_reference_that_was_used_is_the_payment_itself_and_not_a_refusal() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn letters_of_any_alphabet_arrive_as_they_are() {
-    let play = Play::start(RAIL, "").await;
+    let play = RailRun::start(RAIL, "").await;
     let mut paid = payment(RAIL, "5.00");
     let note = "Löhne für Mai, зарплата, 給与";
     paid["narrative"] = note.into();
@@ -168,7 +170,7 @@ async fn letters_of_any_alphabet_arrive_as_they_are() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn currencies_without_decimals_are_paid_in_whole_units() {
-    let play = Play::with(Options::new(RAIL), |file| {
+    let play = RailRun::with(SimulatorOptions::new(RAIL), |file| {
         move_to(file, "mtnuganda", "UGX", "256");
         let bounds = "min = { UGX = \"500\" }\nmax = { UGX = \"5000000\" }";
         file.insert("amount".to_owned(), Toml::Table(bounds.parse().expect("TOML")));
@@ -185,11 +187,11 @@ async fn currencies_without_decimals_are_paid_in_whole_units() {
 const AND_AGAIN: &str = "2s, 4s, 8s, 16s, 32s, 1m, 2m, 3m";
 
 /// Nobody asks for ten minutes, unless a callback says that there is news.
-async fn with_callbacks(script: &str) -> (Play, String) {
+async fn with_callbacks(script: &str) -> (RailRun, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     let url = format!("http://{address}/callbacks/mtn");
-    let play = Play::with(Options::new(RAIL).script(script), |file| {
+    let play = RailRun::with(SimulatorOptions::new(RAIL).script(script), |file| {
         set(file, "settings", "callback_url", url);
         ask_nobody(file);
     })
@@ -241,7 +243,7 @@ async fn a_forged_callback_is_not_even_a_hint() {
     until(&play.db, "payment_outbox_attempts", |rows| rows == 1).await;
     let entry = &play.simulator.entries()[0];
     let outbox_id: Uuid = {
-        let mut owner = play.db.connect(harness::Role::Superuser).await;
+        let mut owner = play.db.connect(harness::DbUser::Superuser).await;
         sqlx::query_scalar("select outbox_id from symphony.payment_outbox_attempts")
             .fetch_one(&mut owner)
             .await

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use form::{HTTP, Meaning, Side};
-use harness::play::{rail_file, rails_folder};
+use harness::rail_run::{rail_file, rails_folder};
 use harness::railhost_path;
 use payment::{Instruction, Origin};
 use rail::definition::Definition;
-use rail::{self, Attempt, Loaded, Sandbox, Task};
-use rail_simulators::{Name, Options, Simulator};
+use rail::{self, CallReport, Loaded, Sandbox, Task};
+use rail_simulators::{Name, Simulator, SimulatorOptions};
 use serde_json::Value;
 use tempfile::TempDir;
 use uuid::Uuid;
-use verdict::answer::Heard;
+use verdict::answer::CallResult;
 use verdict::decision::Decision;
 
 pub(crate) struct Straight {
@@ -24,15 +24,15 @@ pub(crate) struct Straight {
 
 impl Straight {
     pub(crate) async fn start(rail: Name) -> Self {
-        Self::with(Options::new(rail), |_| {}).await
+        Self::with(SimulatorOptions::new(rail), |_| {}).await
     }
 
     /// With a simulator of its own kind and changes to the rail's file.
-    pub(crate) async fn with(options: Options, change: impl FnOnce(&mut toml::Table)) -> Self {
+    pub(crate) async fn with(options: SimulatorOptions, change: impl FnOnce(&mut toml::Table)) -> Self {
         let rail = options.rail;
         let simulator = Simulator::start(options).await.expect("a simulator");
         let folder = tempfile::tempdir().expect("a folder");
-        let few = rail::Options { calls_max: 4, ..rail::Options::default() };
+        let few = rail::SandboxOptions { calls_max: 4, ..rail::SandboxOptions::default() };
         let sandbox = Sandbox::new(&folder.path().join("compiled"), railhost_path(), few).expect("a sandbox");
         let file = rail_file(rail, &simulator.base(), change);
         let definition = Definition::parse(rail.as_str(), &rails_folder(), &file).expect("a sound file");
@@ -51,10 +51,10 @@ impl Straight {
     /// What a host makes of a new payment.
     pub(crate) async fn judge(&self, payment: &Value) -> Decision {
         let attempt = self.call(Task::Disburse, Uuid::new_v4(), payment).await;
-        verdict::disburse(&attempt.heard, &attempt.witness)
+        verdict::judge_disbursement(&attempt.heard, &attempt.witness)
     }
 
-    async fn call(&self, task: Task, outbox_id: Uuid, payment: &Value) -> Attempt {
+    async fn call(&self, task: Task, outbox_id: Uuid, payment: &Value) -> CallReport {
         let origin = Origin {
             outbox_id,
             instruction_id: "i".to_owned(),
@@ -67,10 +67,10 @@ impl Straight {
 }
 
 /// What was read in a word, and the rail's code for it. A status of HTTP is no code.
-fn told(attempt: &Attempt) -> String {
+fn told(attempt: &CallReport) -> String {
     let reading = match &attempt.heard {
-        Heard::Reading(reading) => reading,
-        Heard::Unanswered(_) => return "unclear".to_owned(),
+        CallResult::Reading(reading) => reading,
+        CallResult::Unanswered(_) => return "unclear".to_owned(),
         other => panic!("{other:?}"),
     };
     let word = match (reading.veto, reading.side(), reading.meaning) {

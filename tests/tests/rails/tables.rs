@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use form::{Code, Meaning, Operation, Row};
-use harness::play::{payment, table};
+use harness::rail_run::{payment, table};
 use rail_simulators::Name;
 use verdict::decision::Class;
 

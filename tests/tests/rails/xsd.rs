@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use form::Operation;
-use harness::play::{payment, set, table};
-use rail_simulators::{Name, Options};
+use harness::rail_run::{payment, set, table};
+use rail_simulators::{Name, SimulatorOptions};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -49,7 +49,7 @@ fn refused(messages: &[String]) -> Vec<String> {
 }
 
 async fn recording(change: impl FnOnce(&mut toml::Table)) -> Straight {
-    Straight::with(Options { record: true, ..Options::new(RAIL) }, change).await
+    Straight::with(SimulatorOptions { record: true, ..SimulatorOptions::new(RAIL) }, change).await
 }
 
 /// The messages in which a bank was asked to pay.

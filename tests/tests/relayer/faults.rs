@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use dev::embedded::{self, Server};
 use faults::{CRASH_AT, CrashPoint};
+use harness::adapter_rig::{AdapterRig, guest};
 use harness::host::{
     Host, Process, RAIL, configure, count, enqueue, enqueue_as, most_claims_within_a_second, number, pay,
     until, until_all_have_a_verdict, until_number,
@@ -18,14 +19,13 @@ use harness::port::Port;
 use harness::rail::Reply;
 use harness::sql::run;
 use harness::tool::tool;
-use harness::yard::{Yard, guest};
-use harness::{Db, PATIENCE, Pg, Role, on_each_postgres, railhost_path};
+use harness::{Db, DbUser, PATIENCE, Pg, on_each_postgres, railhost_path};
 use outbox::enqueue::{Ingest, NewPayment};
 use outbox::lease::Executor;
 use outbox::operate::{Operator, RailFacts, Reason};
-use outbox::{Database, Role as Login, ready};
+use outbox::{Database, Role, ready};
 use rail::{self, Sandbox};
-use relayer::Options;
+use relayer::RelayerOptions;
 use rustix::process::Signal;
 use serde_json::Value;
 use sqlx::Connection;
@@ -83,11 +83,11 @@ async fn a_host_that_is_told_to_stop_under_load_leaves_no_lease_behind() {
 }
 
 /// A rail that takes every request and never answers, for a host in a process of its own.
-fn silent(yard: &Yard) -> String {
+fn silent(rig: &AdapterRig) -> String {
     let more = "timeouts = { call_ms = 60000, connect_ms = 60000, first_byte_ms = 60000 }\npace = { lease_seconds = 100 }";
-    let folder = yard.path("");
+    let folder = rig.path("");
     let inside = |key: &str| format!("{key} = \"{}", folder.display());
-    yard.file(&guest("pays_and_tells"), more)
+    rig.file(&guest("pays_and_tells"), more)
         .replace("component = \"", &inside("component"))
         .replace("file = \"", &inside("file"))
 }
@@ -97,12 +97,12 @@ async fn a_second_signal_ends_a_host_at_once_and_the_next_one_asks_what_became_o
     let db = Db::fresh(Pg::V18).await;
     configure(&db, None).await;
     enqueue(&db, &vec![pay("1.00"); 20]).await;
-    let yard = Yard::with(|_| Reply::Hangs).await;
-    let first = Process::with(&db, &silent(&yard), "", &[]);
+    let rig = AdapterRig::with(|_| Reply::Hangs).await;
+    let first = Process::with(&db, &silent(&rig), "", &[]);
     // What has not begun would be handed back.
     let patience = Instant::now();
-    while yard.rail.asked().len() < 20 {
-        assert!(patience.elapsed() < PATIENCE, "{} calls have begun", yard.rail.asked().len());
+    while rig.rail.asked().len() < 20 {
+        assert!(patience.elapsed() < PATIENCE, "{} calls have begun", rig.rail.asked().len());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     // Two of one kind could arrive as one.
@@ -114,7 +114,7 @@ async fn a_second_signal_ends_a_host_at_once_and_the_next_one_asks_what_became_o
 
     db.move_clock(LEASES_END).await;
     let rail = RAIL.replace("otherwise: settled", "otherwise: settled, not-found, settled");
-    let second = Host::with_rails(&db, &[("mock", &rail)], Options::default()).await;
+    let second = Host::with_rails(&db, &[("mock", &rail)], RelayerOptions::default()).await;
     until_all_have_a_verdict(&db).await;
     let asked = number(
         &db,
@@ -138,7 +138,7 @@ async fn an_answer_that_comes_after_its_lease_is_kept_and_counted() {
     let db = Db::fresh(Pg::V18).await;
     let rail = patient("otherwise: delay 10000 settled, settled");
     enqueue(&db, &vec![pay("1.00"); 5]).await;
-    let host = Host::with_rails(&db, &[("mock", &rail)], Options::default()).await;
+    let host = Host::with_rails(&db, &[("mock", &rail)], RelayerOptions::default()).await;
     until(&db, "payment_outbox_pending where claimed_by is not null", |rows| rows == 5).await;
     db.move_clock(LEASES_END).await;
     host.until_metric("late_answers_total", |answers| answers == 5.0).await;
@@ -178,7 +178,7 @@ async fn what_a_dead_host_marked_goes_to_a_person_and_the_rest_is_sent() {
         assert_eq!(count(&db, "payment_outbox_pending where claimed_by is not null").await, 10);
         marks.push(count(&db, "payment_outbox_pending where handed_over_at is not null").await);
         db.move_clock(clock).await;
-        let next = Host::with_rails(&db, &[("mock", &rail)], Options::default()).await;
+        let next = Host::with_rails(&db, &[("mock", &rail)], RelayerOptions::default()).await;
         until_all_have_a_verdict(&db).await;
         next.drain().await;
     }
@@ -195,7 +195,7 @@ async fn a_write_that_is_stuck_does_not_hold_up_the_others() {
     let db = Db::fresh(Pg::V18).await;
     enqueue_as(&db, "stuck", "mock", &[pay("1.00")]).await;
     // Somebody else has written its verdict and not said yet whether it counts: the host's own has to wait for that.
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     let mut open = owner.begin().await.expect("begun");
     run(
         &mut *open,
@@ -207,7 +207,7 @@ async fn a_write_that_is_stuck_does_not_hold_up_the_others() {
            from symphony.payment_outbox_pending",
     )
     .await;
-    let host = Host::start(&db, Options::default()).await;
+    let host = Host::start(&db, RelayerOptions::default()).await;
     let waits = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
     until_number(&db, waits, |waiting| waiting > 0).await;
     enqueue_as(&db, "other", "mock", &vec![pay("1.00"); 10]).await;
@@ -283,9 +283,9 @@ async fn three_hosts_dispatch_ten_thousand_payments_once_each_within_the_rate() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_survives_its_database_loses_nothing_and_does_not_shout() {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = dev::embedded::Options {
+    let options = dev::embedded::ServerOptions {
         major: Some(Pg::V18.major()),
-        ..embedded::Options::throwaway(folder.path().join("postgres"))
+        ..embedded::ServerOptions::throwaway(folder.path().join("postgres"))
     };
     let mut server = Server::start(options).await.expect("a server");
     let db = Db::on(Pg::V18, server.connect_options()).await;
@@ -377,7 +377,7 @@ impl Drop for Bouncer {
 
 impl Bouncer {
     async fn before(db: &Db) -> Self {
-        let server = db.options(Role::Superuser);
+        let server = db.options(DbUser::Superuser);
         let (host, user) = match server.get_socket() {
             // It does not run as root, and the socket's folder is its server's alone.
             Some(folder) => (folder.display().to_string(), fs::metadata(folder).expect("a folder").uid()),
@@ -387,7 +387,7 @@ impl Bouncer {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("opened");
         let port = Port::reserve();
         let name = server.get_database().expect("a name");
-        let users = Role::RUNTIME.map(|role| format!("\"{}\" \"only-for-tests\"\n", role.name())).concat();
+        let users = DbUser::RUNTIME.map(|role| format!("\"{}\" \"only-for-tests\"\n", role.name())).concat();
         let settings = format!(
             "[databases]\n{name} = host={host} port={} dbname={name}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
              listen_port = {}\nunix_socket_dir =\npool_mode = transaction\ndefault_pool_size = 3\n\
@@ -419,19 +419,19 @@ impl Bouncer {
 
     /// The logins go through it, the base does not.
     fn database(&self, db: &Db) -> Database {
-        let name = db.options(Role::Superuser).get_database().expect("a name").to_owned();
-        let through = |role: Role| {
+        let name = db.options(DbUser::Superuser).get_database().expect("a name").to_owned();
+        let through = |role: DbUser| {
             PgConnectOptions::new_without_pgpass()
                 .host("127.0.0.1")
                 .port(self.port.number)
                 .username(role.name())
                 .database(&name)
         };
-        Database::new(db.options(Role::Superuser))
-            .with_login(Login::Ingest, through(Role::Ingest))
-            .with_login(Login::Executor, through(Role::Executor))
-            .with_login(Login::Operator, through(Role::Operator))
-            .with_login(Login::Readonly, through(Role::Readonly))
+        Database::new(db.options(DbUser::Superuser))
+            .with_login(Role::Ingest, through(DbUser::Ingest))
+            .with_login(Role::Executor, through(DbUser::Executor))
+            .with_login(Role::Operator, through(DbUser::Operator))
+            .with_login(Role::Readonly, through(DbUser::Readonly))
             .behind_pooler(None)
     }
 }
@@ -458,8 +458,8 @@ on_each_postgres! {
         }
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("mock.toml"), RAIL).expect("written");
-        let sandbox = Sandbox::new(&folder.path().join("compiled"), railhost_path(), rail::Options::default()).expect("a sandbox");
-        let host = Host::over(database, Arc::new(sandbox), folder.path(), Options::default()).await;
+        let sandbox = Sandbox::new(&folder.path().join("compiled"), railhost_path(), rail::SandboxOptions::default()).expect("a sandbox");
+        let host = Host::over(database, Arc::new(sandbox), folder.path(), RelayerOptions::default()).await;
         until_all_have_a_verdict(&db).await;
         host.drain().await;
         assert_eq!(count(&db, "payment_outbox_attempts where state = 'DISPATCHED'").await, 525);

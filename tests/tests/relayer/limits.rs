@@ -4,35 +4,36 @@ use std::fs;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use harness::adapter_rig::{AdapterRig, PATIENT, guest};
 use harness::host::{
     HOUR, Host, RAIL, configure, count, enqueue, enqueue_as, most_claims_within_a_second, number, pay, short,
     until, until_all_have_a_verdict,
 };
 use harness::rail::Reply;
 use harness::sql::run;
-use harness::yard::{PATIENT, Yard, guest};
-use harness::{Db, PATIENCE, Pg, Role};
+use harness::{Db, DbUser, PATIENCE, Pg};
 use outbox::enqueue::{Ingest, NewPayment};
 use outbox::operate::{Operator, Reason};
 use outbox::read::Reader;
-use relayer::Options;
+use relayer::RelayerOptions;
 
-fn quick() -> Options {
-    Options { poll: Duration::from_millis(250), ..Options::default() }
+fn quick() -> RelayerOptions {
+    RelayerOptions { poll: Duration::from_millis(250), ..RelayerOptions::default() }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payment_due_in_three_seconds_starts_then_and_not_at_the_next_poll() {
     let db = Db::fresh(Pg::V18).await;
     enqueue(&db, &[pay("1.00")]).await;
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     run(
         &mut owner,
         "update symphony.payment_outbox_pending set next_attempt_at = symphony.clock() + interval '3 s'",
     )
     .await;
     // No bell and no poll could bring it at that moment: only the time that was asked for.
-    let host = Host::start(&db, Options { poll: HOUR, listen: false, ..Options::default() }).await;
+    let host =
+        Host::start(&db, RelayerOptions { poll: HOUR, listen: false, ..RelayerOptions::default() }).await;
     until_all_have_a_verdict(&db).await;
     host.drain().await;
     let late = number(
@@ -70,7 +71,7 @@ async fn pauses_grow_and_are_scattered() {
     );
     enqueue(&db, &vec![pay("1.29"); 40]).await;
     let host = Host::with_rails(&db, &[("mock", &rail)], quick()).await;
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     let mut means = Vec::new();
     for attempt in 1..=3 {
         until(&db, &format!("payment_outbox_attempts where attempt_no = {attempt}"), |rows| rows == 40).await;
@@ -97,12 +98,12 @@ async fn pauses_grow_and_are_scattered() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rail_that_asks_for_a_pause_gets_it() {
     let db = Db::fresh(Pg::V18).await;
-    let yard = Yard::with(|_| Reply::says(429, "slow down").header("retry-after", "7")).await;
+    let rig = AdapterRig::with(|_| Reply::says(429, "slow down").header("retry-after", "7")).await;
     let pace = "pace = { lease_seconds = 45, query = { base_ms = 10, factor = 1, cap_ms = 10 }, reconcile_seconds = 0 }";
-    let text = yard.file(&guest("pays_and_tells"), &format!("{PATIENT}\n{pace}"));
-    fs::write(yard.path("mock.toml"), text).expect("written");
-    let folder = yard.path("");
-    let host = Host::over(db.database(), yard.sandbox.clone(), &folder, quick()).await;
+    let text = rig.file(&guest("pays_and_tells"), &format!("{PATIENT}\n{pace}"));
+    fs::write(rig.path("mock.toml"), text).expect("written");
+    let folder = rig.path("");
+    let host = Host::over(db.database(), rig.sandbox.clone(), &folder, quick()).await;
     enqueue(&db, &[pay("1.00")]).await;
     until(&db, "payment_outbox_attempts", |rows| rows == 1).await;
     host.drain().await;
@@ -169,7 +170,7 @@ async fn what_may_have_left_is_asked_about_while_the_breaker_is_open() {
     enqueue_as(&db, "hold", "mock", &[pay("1.37")]).await;
     until(&db, "payment_outbox_holds where error_code = 'ON_HOLD'", |rows| rows == 1).await;
     // From now on they are due, again and again.
-    let (mut owner, patience) = (db.connect(Role::Superuser).await, Instant::now());
+    let (mut owner, patience) = (db.connect(DbUser::Superuser).await, Instant::now());
     while count(&db, "payment_outbox_attempts where state = 'DISPATCHED'").await < 2 {
         assert!(patience.elapsed() < PATIENCE, "they are not asked about");
         run(
@@ -230,7 +231,7 @@ async fn three_hosts_together_keep_the_rate_of_the_rail() {
     configure(&db, Some((10, 5))).await;
     let mut hosts = Vec::new();
     for _ in 0..3 {
-        hosts.push(Host::with_rails(&db, &[("mock", &rail)], Options::default()).await);
+        hosts.push(Host::with_rails(&db, &[("mock", &rail)], RelayerOptions::default()).await);
     }
     until(&db, "relay_hosts", |hosts| hosts == 3).await;
     enqueue(&db, &vec![pay("1.00"); 40]).await;
@@ -255,17 +256,17 @@ async fn calls_that_were_claimed_close_together_do_not_reach_the_rail_as_one_bur
     let db = Db::fresh(Pg::V18).await;
     let calls = Arc::new(Mutex::new(Vec::new()));
     let noted = calls.clone();
-    let yard = Yard::with(move |_| {
+    let rig = AdapterRig::with(move |_| {
         noted.lock().expect("no panic").push(Instant::now());
         Reply::says(200, "paid")
     })
     .await;
     // The database was told of no rate: all are claimed at once, and the host alone holds them back.
     let text =
-        yard.file(&guest("pays_and_tells"), &format!("{PATIENT}\nrate = {{ per_second = 5, burst = 5 }}"));
-    fs::write(yard.path("mock.toml"), text).expect("written");
+        rig.file(&guest("pays_and_tells"), &format!("{PATIENT}\nrate = {{ per_second = 5, burst = 5 }}"));
+    fs::write(rig.path("mock.toml"), text).expect("written");
     enqueue(&db, &vec![pay("1.00"); 20]).await;
-    let host = Host::over(db.database(), yard.sandbox.clone(), &yard.path(""), quick()).await;
+    let host = Host::over(db.database(), rig.sandbox.clone(), &rig.path(""), quick()).await;
     until_all_have_a_verdict(&db).await;
     let calls = calls.lock().expect("no panic").clone();
     assert_eq!(calls.len(), 20);

@@ -1,21 +1,20 @@
 //! What a host tells machines about itself: alerts and dashboard that fit its metrics, spans for a collector.
 
 use std::collections::BTreeSet;
-use std::io::Read;
-use std::net::TcpListener;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::{fs, thread};
 
 use harness::host::{Host, Process, RAIL, enqueue, pay, until_all_have_a_verdict};
 use harness::tool::tool;
 use harness::{Db, PATIENCE, Pg};
-use relayer::Options;
+use relayer::RelayerOptions;
 use rustix::process::Signal;
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::Value;
 use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 fn config(name: &str) -> PathBuf {
@@ -64,19 +63,23 @@ fn names(expression: &str) -> BTreeSet<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_metric_that_alerts_and_dashboard_name_exists() {
     let db = Db::fresh(Pg::V18).await;
-    let host = Host::start(&db, Options::default()).await;
+    let host = Host::start(&db, RelayerOptions::default()).await;
     enqueue(&db, &[pay("1.00")]).await;
     until_all_have_a_verdict(&db).await;
     // Of rails that have some.
     host.metrics.rails.certificate("mock", "client", 0);
     host.metrics.rails.float("mock", "ZMW", 1_000, false);
     let text = host.metrics.text().expect("metrics");
+    host.drain().await;
+    // A process knows besides which build it is.
+    let process = Process::serving(&db, RAIL);
+    process.until_page("/metrics", |text| !text.is_empty()).await;
+    let text = text + &process.page("/metrics").await.1;
     let known: BTreeSet<&str> = text
         .lines()
         .filter(|line| !line.starts_with('#'))
         .map(|line| line.split(['{', ' ']).next().unwrap_or_default())
         .collect();
-    host.drain().await;
 
     let alerts = fs::read_to_string(config("prometheus/alerts.yml")).expect("rules");
     let mut wanted: BTreeSet<String> = BTreeSet::new();
@@ -97,23 +100,23 @@ async fn every_metric_that_alerts_and_dashboard_name_exists() {
     assert!(strangers.is_empty(), "{strangers:?} are not among {known:?}");
 }
 
+/// How a host begins to send spans.
+const POSTED: &[u8; 16] = b"POST /v1/traces ";
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn spans_go_to_a_collector_where_one_is_named_and_its_absence_harms_nothing() {
     let db = Db::fresh(Pg::V18).await;
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
-    let collector = thread::spawn(move || {
-        let (mut stream, _) = listener.accept().expect("the host comes");
-        stream.set_read_timeout(Some(PATIENCE)).expect("set");
-        let mut preface = [0; 14];
-        stream.read_exact(&mut preface).expect("it speaks");
-        preface
-    });
     let host = Process::with(&db, RAIL, "", &[("OTEL_EXPORTER_OTLP_ENDPOINT", &address)]);
     enqueue(&db, &[pay("1.00"), pay("1.17")]).await;
     until_all_have_a_verdict(&db).await;
-    let preface = tokio::task::spawn_blocking(|| collector.join().expect("heard")).await.expect("joined");
-    assert_eq!(&preface, b"PRI * HTTP/2.0");
+    let comes = tokio::time::timeout(PATIENCE, listener.accept()).await.expect("in time");
+    let (mut stream, _) = comes.expect("the host comes");
+    let mut line = [0; 16];
+    stream.read_exact(&mut line).await.expect("it speaks");
+    drop(stream);
+    assert_eq!(&line, POSTED);
     assert_eq!(host.end(Signal::TERM), Some(0), "though the collector hung up");
 }
 
@@ -124,13 +127,12 @@ async fn spans_go_over_tls_to_the_collector_that_was_meant_and_to_no_other() {
     let certificate = parameters.self_signed(&key).expect("signed");
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let private = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let mut config = ServerConfig::builder_with_provider(provider)
+    let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("versions")
         .with_no_client_auth()
         .with_single_cert(vec![certificate.der().clone()], private)
         .expect("a server");
-    config.alpn_protocols = vec![b"h2".to_vec()];
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let folder = tempfile::tempdir().expect("a folder");
     let trusted = folder.path().join("collector.pem");
@@ -138,7 +140,7 @@ async fn spans_go_over_tls_to_the_collector_that_was_meant_and_to_no_other() {
 
     for is_trusted in [true, false] {
         let db = Db::fresh(Pg::V18).await;
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = format!("https://localhost:{}", listener.local_addr().expect("an address").port());
         let mut environment = vec![("OTEL_EXPORTER_OTLP_ENDPOINT", address.as_str())];
         let path = trusted.display().to_string();
@@ -149,12 +151,12 @@ async fn spans_go_over_tls_to_the_collector_that_was_meant_and_to_no_other() {
         enqueue(&db, &[pay("1.00")]).await;
         let comes = tokio::time::timeout(PATIENCE, listener.accept()).await.expect("in time");
         let (stream, _) = comes.expect("the host comes");
-        let mut preface = [0; 14];
+        let mut line = [0; 16];
         let spoken = match acceptor.accept(stream).await {
-            Ok(mut stream) => stream.read_exact(&mut preface).await.is_ok(),
+            Ok(mut stream) => stream.read_exact(&mut line).await.is_ok(),
             Err(_) => false,
         };
-        assert_eq!(spoken && &preface == b"PRI * HTTP/2.0", is_trusted, "trusted: {is_trusted}");
+        assert_eq!(spoken && &line == POSTED, is_trusted, "trusted: {is_trusted}");
         until_all_have_a_verdict(&db).await;
         assert_eq!(host.end(Signal::TERM), Some(0), "payments go on without a collector");
     }

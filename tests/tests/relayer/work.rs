@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use harness::host::{HOUR, Host, configure, count, enqueue, pay, until, until_all_have_a_verdict};
 use harness::sql::run;
-use harness::{PATIENCE, Role, on_each_postgres, railhost};
+use harness::{DbUser, PATIENCE, on_each_postgres, railhost};
 use observe::{self, Registry};
 use outbox::lease::Executor;
 use outbox::read::Reader;
-use outbox::{Database, Role as Login};
-use relayer::{Health, Metrics, Options};
+use outbox::{Database, Role};
+use relayer::{Health, Metrics, RelayerOptions};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -47,7 +47,7 @@ fn looking_at(database: &Database, metrics: Arc<Metrics>, draining: watch::Recei
 
 on_each_postgres! {
     async fn a_bell_alone_drives_it(db: Db) {
-        let host = Host::start(&db, Options { poll: HOUR, ..Options::default() }).await;
+        let host = Host::start(&db, RelayerOptions { poll: HOUR, ..RelayerOptions::default() }).await;
         for round in 0..3 {
             until(&db, "relay_hosts where asleep", |rows| rows == 1).await;
             enqueue(&db, &vec![pay("1.00"); round + 1]).await;
@@ -60,9 +60,9 @@ on_each_postgres! {
     }
 
     async fn any_number_of_bells_is_one(db: Db) {
-        let host = Host::start(&db, Options { poll: Duration::from_millis(300), ..Options::default() }).await;
+        let host = Host::start(&db, RelayerOptions { poll: Duration::from_millis(300), ..RelayerOptions::default() }).await;
         until(&db, "relay_hosts where asleep", |rows| rows == 1).await;
-        let mut owner = db.connect(Role::Superuser).await;
+        let mut owner = db.connect(DbUser::Superuser).await;
         run(&mut owner, "select pg_notify('outbox_pending', n::text) from generate_series(1, 500) as n").await;
         host.until_metric("notify_wakeups_total", |bells| bells > 0.0).await;
         // It looks without a bell only when none is left.
@@ -74,9 +74,9 @@ on_each_postgres! {
     }
 
     async fn where_bells_never_cease_it_looks_by_itself_until_they_do(db: Db) {
-        let host = Host::start(&db, Options { poll: HOUR, ..Options::default() }).await;
+        let host = Host::start(&db, RelayerOptions { poll: HOUR, ..RelayerOptions::default() }).await;
         until(&db, "relay_hosts where asleep", |rows| rows == 1).await;
-        let mut owner = db.connect(Role::Superuser).await;
+        let mut owner = db.connect(DbUser::Superuser).await;
         let began = Instant::now();
         while count(&db, "relay_hosts where asleep").await == 1 {
             assert!(began.elapsed() < PATIENCE, "it wants to hear every bell");
@@ -90,7 +90,7 @@ on_each_postgres! {
 
     async fn its_pages_say_what_it_did_and_whether_it_is_ready(db: Db) {
         configure(&db, None).await;
-        let host = Host::start(&db, Options::default()).await;
+        let host = Host::start(&db, RelayerOptions::default()).await;
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let (stop, draining) = watch::channel(false);
@@ -122,8 +122,8 @@ on_each_postgres! {
         pages.abort();
 
         let nowhere = "postgres://nobody@127.0.0.1:1/none".parse().expect("a URL");
-        let stranger = db.options(Role::Superuser).username("no_such_login");
-        for database in [Database::new(nowhere), db.database().with_login(Login::Executor, stranger)] {
+        let stranger = db.options(DbUser::Superuser).username("no_such_login");
+        for database in [Database::new(nowhere), db.database().with_login(Role::Executor, stranger)] {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
             let address = listener.local_addr().expect("an address");
             let (_stop, draining) = watch::channel(false);
@@ -136,7 +136,7 @@ on_each_postgres! {
     }
 
     async fn a_poll_alone_drives_it(db: Db) {
-        let host = Host::start(&db, Options { listen: false, poll: Duration::from_millis(100), ..Options::default() }).await;
+        let host = Host::start(&db, RelayerOptions { listen: false, poll: Duration::from_millis(100), ..RelayerOptions::default() }).await;
         enqueue(&db, &[pay("1.00"), pay("2.00")]).await;
         until_all_have_a_verdict(&db).await;
         host.until_metric("poll_wakeups_total", |polls| polls > 0.0).await;
@@ -154,10 +154,10 @@ on_each_postgres! {
             ],
         )
         .await;
-        let host = Host::start(&db, Options::default()).await;
+        let host = Host::start(&db, RelayerOptions::default()).await;
         until_all_have_a_verdict(&db).await;
         host.drain().await;
-        let mut owner = db.connect(Role::Superuser).await;
+        let mut owner = db.connect(DbUser::Superuser).await;
         let rows: Vec<(String, Vec<String>, String)> = sqlx::query_as(
             "select instruction_id,
                     array_agg(state || coalesce(' ' || error_code, '') order by attempt_no),

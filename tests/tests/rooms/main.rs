@@ -1,6 +1,8 @@
 //! The folder tree is the architecture: which room may lean on which, and that no two modules of a room lean on each other.
 
 mod modules;
+mod pages;
+mod sizes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -28,8 +30,12 @@ const ARROWS: [(&str, &[&str]); 12] = [
 const IMPURE: [&str; 6] = ["hyper", "reqwest", "rustls", "sqlx", "tokio", "wasmtime"];
 const PURE: [&str; 3] = ["payment", "form", "verdict"];
 
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
 fn host() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../host")
+    root().join("host")
 }
 
 fn dependencies(room: &str) -> BTreeSet<String> {
@@ -80,5 +86,14 @@ fn no_two_modules_of_a_room_lean_on_each_other() {
     for room in rooms().iter().map(String::as_str).chain([""]) {
         let cycles = modules::cycles(&host().join(room).join("src"));
         assert!(cycles.is_empty(), "host/{room}: modules in a circle:\n{}", cycles.join("\n"));
+    }
+}
+
+#[test]
+fn a_filter_for_all_lines_of_the_host_names_each_room_that_writes_some() {
+    let telemetry = fs::read_to_string(host().join("src/telemetry.rs")).expect("it is there");
+    let line = telemetry.lines().find(|line| line.starts_with("const ROOMS")).expect("the rooms are named");
+    for room in rooms().into_iter().filter(|room| dependencies(room).contains("tracing")) {
+        assert!(line.contains(&format!("{room:?}")), "{room} is missing from {line}");
     }
 }

@@ -112,6 +112,9 @@ impl<'a> Visit<'a> for Source {
         syn::visit::visit_path(self, path);
     }
 
+    /// Who may see an item says nothing of what the item uses.
+    fn visit_visibility(&mut self, _: &'a Visibility) {}
+
     /// Tests of a module may look anywhere.
     fn visit_item_mod(&mut self, item: &'a ItemMod) {
         if item.ident != "tests" {
@@ -145,7 +148,8 @@ fn absolute(sources: &BTreeMap<Module, Source>, module: &Module, path: &[String]
     if sources.contains_key(&child) {
         return Some([module.clone(), path.to_vec()].concat());
     }
-    let brought = sources[module].brought.get(first).filter(|brought| brought.as_slice() != &path[..1])?;
+    // A name that is brought from a crate of the same name leads out of this one.
+    let brought = sources[module].brought.get(first).filter(|brought| brought[0] != first)?;
     absolute(sources, module, &[brought.clone(), path[1..].to_vec()].concat())
 }
 

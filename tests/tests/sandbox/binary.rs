@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
+use harness::adapter_rig::guest;
 use harness::host::{count, enqueue_as, pay, until, until_all_have_a_verdict};
 use harness::port::Port;
-use harness::yard::guest;
-use harness::{Db, PATIENCE, Pg, Role, forged, railhost, scratch_folder};
+use harness::{Db, DbUser, PATIENCE, Pg, forged, railhost, scratch_folder};
 use outbox::operate::{Operator, Reason};
 use rail::builtin;
 use rustix::process::{Pid, Signal, kill_process};
@@ -241,9 +241,9 @@ async fn a_name_that_the_database_refuses_holds_up_no_later_record() {
     let host = Served::start(&db.url(), files);
     until(&db, &loads("one", "LOADED"), |rows| rows == 1).await;
     host.files.put("x".repeat(65), MOCK);
-    host.until_said("refused, it goes on as it is", 1).await;
+    host.until_said("its new file is still refused; the rail continues unchanged", 1).await;
     host.files.put(OsStr::from_bytes(b"caf\xe9"), MOCK);
-    host.until_said("refused, it goes on as it is", 2).await;
+    host.until_said("its new file is still refused; the rail continues unchanged", 2).await;
     host.files.put("one", &format!("{MOCK}# another text\n"));
     until(&db, &loads("one", "LOADED"), |rows| rows == 2).await;
     assert_eq!(count(&db, &loads("caf\u{fffd}", "REFUSED")).await, 1);
@@ -270,7 +270,7 @@ async fn what_became_of_a_rail_is_recorded_though_the_host_is_told_to_stop_meanw
     let mut host = Served::start(&db.url(), files);
     until(&db, &loads("one", "LOADED"), |rows| rows == 1).await;
     // Nothing can be written down for a while: one row is on its way, and one waits behind it.
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     let mut locked = owner.begin().await.expect("a transaction");
     sqlx::query("lock table symphony.operator_acts in share mode")
         .execute(&mut *locked)
@@ -278,7 +278,7 @@ async fn what_became_of_a_rail_is_recorded_though_the_host_is_told_to_stop_meanw
         .expect("locked");
     for n in 1..=2 {
         host.files.put("one", &format!("{MOCK}# text {n}\n"));
-        host.until_said("loaded anew with the same component", n).await;
+        host.until_said("reloaded with the same component", n).await;
     }
     host.send(Signal::TERM);
     host.until_said("Draining", 1).await;

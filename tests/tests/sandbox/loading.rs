@@ -4,17 +4,17 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
-use harness::yard::{Yard, guest};
+use harness::adapter_rig::{AdapterRig, guest};
 use harness::{forged, railhost_path};
 use payment::is_unsafe;
 use rail::artifact::{Outline, Pair};
 use rail::definition::Definition;
-use rail::{LoadError, Options, Sandbox};
+use rail::{LoadError, Sandbox, SandboxOptions};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use verdict::digest::Digest;
 
 async fn refusal(bytes: &[u8]) -> LoadError {
-    Yard::new().await.load_bytes(bytes).await.expect_err("it must be refused")
+    AdapterRig::new().await.load_bytes(bytes).await.expect_err("it must be refused")
 }
 
 #[tokio::test]
@@ -69,51 +69,51 @@ async fn a_truncated_file_is_refused() {
 
 #[tokio::test]
 async fn a_digest_that_is_not_the_pinned_one_is_refused() {
-    let yard = Yard::new().await;
-    let file = yard.file(&guest("pays_and_tells"), "");
+    let rig = AdapterRig::new().await;
+    let file = rig.file(&guest("pays_and_tells"), "");
     let other = Digest::of(b"something else").to_string();
     let pinned = Digest::of(&guest("pays_and_tells")).to_string();
     let file = file.replace(&format!("sha256 = \"{pinned}\""), &format!("sha256 = \"{other}\""));
-    let refused = yard.load_file(&file).await.expect_err("it is another component");
+    let refused = rig.load_file(&file).await.expect_err("it is another component");
     assert!(matches!(&refused, LoadError::WrongDigest { found, .. } if *found == pinned), "{refused}");
 }
 
 #[tokio::test]
 async fn a_signature_has_to_be_by_a_trusted_key_for_this_component_and_this_file() {
-    let yard = Yard::new().await;
+    let rig = AdapterRig::new().await;
     let component = guest("pays_and_tells");
     let (trusted, stranger) =
         (Ed25519KeyPair::generate().expect("a key"), Ed25519KeyPair::generate().expect("a key"));
     let key = hex::encode(trusted.public_key().as_ref());
-    let file = yard.file(&component, &format!("signature = {{ file = \"sig\", trusted = [\"{key}\"] }}"));
+    let file = rig.file(&component, &format!("signature = {{ file = \"sig\", trusted = [\"{key}\"] }}"));
     let sign = |key: &Ed25519KeyPair, component: &[u8], file: &str| {
         let pair = Pair { component: Digest::of(component), file: Digest::of(file.as_bytes()) };
         hex::encode(key.sign(&pair.signed_text()).as_ref())
     };
 
-    fs::write(yard.path("sig"), sign(&trusted, &component, &file)).expect("written");
-    yard.load_file(&file).await.expect("signed as it should be");
+    fs::write(rig.path("sig"), sign(&trusted, &component, &file)).expect("written");
+    rig.load_file(&file).await.expect("signed as it should be");
     for wrong in [
         sign(&stranger, &component, &file),
         sign(&trusted, b"another", &file),
         sign(&trusted, &component, &format!("{file}\n")),
         "no signature".to_owned(),
     ] {
-        fs::write(yard.path("sig"), wrong).expect("written");
-        let refused = yard.load_file(&file).await.expect_err("it is not signed");
+        fs::write(rig.path("sig"), wrong).expect("written");
+        let refused = rig.load_file(&file).await.expect_err("it is not signed");
         assert!(matches!(refused, LoadError::WrongSignature { .. }), "{refused}");
     }
-    fs::remove_file(yard.path("sig")).expect("removed");
-    assert!(matches!(yard.load_file(&file).await, Err(LoadError::Unreadable { .. })));
+    fs::remove_file(rig.path("sig")).expect("removed");
+    assert!(matches!(rig.load_file(&file).await, Err(LoadError::Unreadable { .. })));
 }
 
 #[tokio::test]
 async fn a_warm_cache_compiles_nothing_and_a_spoilt_file_is_compiled_again() {
-    let yard = Yard::new().await;
-    let file = yard.file(&guest("pays_and_tells"), "");
-    assert!(!yard.load_file(&file).await.expect("it loads").was_warm);
-    assert!(yard.load_file(&file).await.expect("it loads").was_warm);
-    let compiled = fs::read_dir(yard.path("compiled"))
+    let rig = AdapterRig::new().await;
+    let file = rig.file(&guest("pays_and_tells"), "");
+    assert!(!rig.load_file(&file).await.expect("it loads").was_warm);
+    assert!(rig.load_file(&file).await.expect("it loads").was_warm);
+    let compiled = fs::read_dir(rig.path("compiled"))
         .expect("the cache")
         .next()
         .expect("a file")
@@ -121,16 +121,19 @@ async fn a_warm_cache_compiles_nothing_and_a_spoilt_file_is_compiled_again() {
         .path();
     let bytes = fs::read(&compiled).expect("read");
     fs::write(&compiled, &bytes[..bytes.len() / 2]).expect("written");
-    assert!(!yard.load_file(&file).await.expect("it loads").was_warm);
+    assert!(!rig.load_file(&file).await.expect("it loads").was_warm);
 }
 
 #[tokio::test]
 async fn a_cache_that_others_may_write_to_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("changed");
-    let refused = Sandbox::new(folder.path(), railhost_path(), Options::default())
+    let refused = Sandbox::new(folder.path(), railhost_path(), SandboxOptions::default())
         .expect_err("anybody could put code there");
-    assert!(refused.to_string().contains("nobody else may write to"), "{refused}");
+    assert!(
+        refused.to_string().contains("must be a folder owned by this user that nobody else can write to"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -172,21 +175,21 @@ fn a_rails_file_with_a_mistake_is_refused_with_key_and_expectation() {
 
 #[tokio::test]
 async fn what_an_adapter_needs_must_be_in_its_rails_file() {
-    let yard = Yard::new().await;
+    let rig = AdapterRig::new().await;
     // It takes nothing for granted but its base, which it asks for when it is called.
-    let file = yard
+    let file = rig
         .file(&guest("pays_and_tells"), "")
         .replace("api-key = { file = \"api-key\" }", "api-key = { file = \"gone\" }");
-    let refused = yard.load_file(&file).await.expect_err("the secret cannot be read");
+    let refused = rig.load_file(&file).await.expect_err("the secret cannot be read");
     assert!(refused.to_string().contains("secrets.api-key refers to"), "{refused}");
 }
 
 #[tokio::test]
 async fn what_is_not_a_regular_file_is_refused_by_name_and_not_opened() {
-    let yard = Yard::new().await;
-    mknodat(CWD, yard.path("fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO");
+    let rig = AdapterRig::new().await;
+    mknodat(CWD, rig.path("fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO");
     let component = guest("pays_and_tells");
-    let file = yard.file(&component, "");
+    let file = rig.file(&component, "");
     let named = format!("component = \"{}.wasm\"", Digest::of(&component));
     let https = file.replace("http://", "https://");
     let with_ca = |ca: &str| https.replace("[network]", &format!("[network]\nca = \"{ca}\""));
@@ -199,10 +202,10 @@ async fn what_is_not_a_regular_file_is_refused_by_name_and_not_opened() {
         (with_ca("fifo"), "network.ca"),
         (with_ca("/dev/zero"), "it is a device, expected a regular file"),
     ] {
-        let refused = yard.load_file(&file).await.expect_err(why).to_string();
+        let refused = rig.load_file(&file).await.expect_err(why).to_string();
         assert!(refused.contains(why), "{refused}");
     }
-    let refused = Definition::load(&yard.path("fifo")).expect_err("not a rail's file").to_string();
+    let refused = Definition::load(&rig.path("fifo")).expect_err("not a rail's file").to_string();
     assert!(refused.contains("it is a FIFO"), "{refused}");
 }
 

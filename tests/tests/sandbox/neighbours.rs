@@ -6,11 +6,11 @@ use std::fs;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use harness::adapter_rig::{AdapterRig, guest};
 use harness::host::enqueue_as;
 use harness::port::Port;
 use harness::sql::{column, scalar};
-use harness::yard::{Yard, guest};
-use harness::{Db, PATIENCE, Pg, Role, railhost};
+use harness::{Db, DbUser, PATIENCE, Pg, railhost};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -43,30 +43,38 @@ fn payment() -> Value {
     json!({ "amount": "10.00", "currency": "ZMW", "destination": "260961234567" })
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn adapters_that_loop_trap_bloat_and_lie_break_nothing_but_themselves() {
-    let (db, yard, pages) = (Db::fresh(Pg::V18).await, Yard::new().await, Port::reserve());
-    for name in BAD.into_iter().chain([HONEST]) {
-        // Two of a participant's payments are lied about before the rail is stopped: what is not sent then stays unsent.
-        yard.put_rail(name, &guest(name), |text| format!("limits = {{ cpu_ms = 1000 }}\n{text}"));
-    }
-    fs::create_dir_all(yard.path("config")).expect("a folder");
+fn write_config(rig: &AdapterRig, pages: &Port) {
+    fs::create_dir_all(rig.path("config")).expect("a folder");
     let config = format!(
         "rails = {:?}\n[relayer]\nlisten = \"127.0.0.1:{}\"\n[adapters]\ncache = {:?}\n",
-        yard.path("rails"),
+        rig.path("rails"),
         pages.number,
-        yard.path("compiled"),
+        rig.path("compiled"),
     );
-    fs::write(yard.path("config/development.toml"), config).expect("written");
+    fs::write(rig.path("config/development.toml"), config).expect("written");
+}
+
+/// A host of the rig's rails, on an empty database.
+fn serve(db: &Db, rig: &AdapterRig) -> Served {
     let command = |name: &str| {
         let mut command = railhost();
-        command.current_dir(yard.path(".")).env("DATABASE_URL", db.url()).arg(name);
+        command.current_dir(rig.path(".")).env("DATABASE_URL", db.url()).arg(name);
         command
     };
     let told = command("migrate").output().expect("railhost runs");
     assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
-    let child = command("serve").stderr(Stdio::null()).spawn().expect("railhost runs");
-    let _host = Served(child);
+    Served(command("serve").stderr(Stdio::null()).spawn().expect("railhost runs"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn adapters_that_loop_trap_bloat_and_lie_break_nothing_but_themselves() {
+    let (db, rig, pages) = (Db::fresh(Pg::V18).await, AdapterRig::new().await, Port::reserve());
+    for name in BAD.into_iter().chain([HONEST]) {
+        // Two of a participant's payments are lied about before the rail is stopped: what is not sent then stays unsent.
+        rig.put_rail(name, &guest(name), |text| format!("limits = {{ cpu_ms = 1000 }}\n{text}"));
+    }
+    write_config(&rig, &pages);
+    let _host = serve(&db, &rig);
     let began = Instant::now();
     while page(pages.number, "/readyz").await.is_none_or(|line| !line.contains(" 200 ")) {
         assert!(began.elapsed() < PATIENCE, "it is not ready");
@@ -79,7 +87,7 @@ async fn adapters_that_loop_trap_bloat_and_lie_break_nothing_but_themselves() {
         }
     }
     enqueue_as(&db, HONEST, HONEST, &vec![payment(); EACH]).await;
-    let mut owner = db.connect(Role::Superuser).await;
+    let mut owner = db.connect(DbUser::Superuser).await;
     let paid = format!(
         "select count(*) from symphony.payment_outbox_attempts where rail_type = '{HONEST}' and state = 'DISPATCHED'"
     );

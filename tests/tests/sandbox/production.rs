@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
-use harness::yard::{Yard, guest, write_secret};
+use harness::adapter_rig::{AdapterRig, guest, write_secret};
 use rail::artifact::Pair;
 use rail::definition::Definition;
 use rail::{LoadOutcome, Reloaded, Rules};
@@ -27,11 +27,10 @@ fn key() -> Ed25519KeyPair {
 }
 
 /// Signs the rail `one` as it stands.
-fn sign(yard: &Yard, component: &[u8]) {
-    let file = Digest::of(&fs::read(yard.path("rails/one.toml")).expect("read"));
+fn sign(rig: &AdapterRig, component: &[u8]) {
+    let file = Digest::of(&fs::read(rig.path("rails/one.toml")).expect("read"));
     let pair = Pair { component: Digest::of(component), file };
-    fs::write(yard.path("rails/sig"), hex::encode(key().sign(&pair.signed_text()).as_ref()))
-        .expect("written");
+    fs::write(rig.path("rails/sig"), hex::encode(key().sign(&pair.signed_text()).as_ref())).expect("written");
 }
 
 fn set_mode(path: &Path, mode: u32) {
@@ -48,24 +47,24 @@ fn close(folder: &Path) {
 }
 
 /// A rail as a careful operator would set it up.
-fn put_real(yard: &Yard, component: &[u8]) {
-    yard.put_rail("one", component, real);
-    sign(yard, component);
-    close(&yard.path("rails"));
+fn put_real(rig: &AdapterRig, component: &[u8]) {
+    rig.put_rail("one", component, real);
+    sign(rig, component);
+    close(&rig.path("rails"));
 }
 
 #[tokio::test]
 async fn a_running_production_host_does_not_take_a_mock() {
-    let yard = Yard::new().await;
+    let rig = AdapterRig::new().await;
     let old = guest("pays_and_tells");
-    put_real(&yard, &old);
-    let (rails, mut told) = yard.load_rails(PRODUCTION).await.expect("it is as it should be");
+    put_real(&rig, &old);
+    let (rails, mut told) = rig.load_rails(PRODUCTION).await.expect("it is as it should be");
     assert_eq!(told.try_recv().expect("the start is told").outcome, LoadOutcome::Loaded);
 
     let mock = "kind = \"mock\"\ncomponent = \"builtin:mock\"\nidempotent = true\nhand_over_marks = false\n";
     for name in ["one", "two"] {
-        fs::write(yard.path(&format!("rails/{name}.toml")), mock).expect("written");
-        let report = rails.reload(&yard.sandbox).await.expect("a report");
+        fs::write(rig.path(&format!("rails/{name}.toml")), mock).expect("written");
+        let report = rails.reload(&rig.sandbox).await.expect("a report");
         let Reloaded::Refused(refused) = &report[name] else { panic!("{name}: {report:?}") };
         assert!(refused.to_string().contains("kind is mock, expected live: production is true"), "{refused}");
     }
@@ -75,19 +74,19 @@ async fn a_running_production_host_does_not_take_a_mock() {
     assert!(event.detail.contains("kind is mock"), "{event:?}");
     assert_eq!(rails.get("one").expect("it goes on").current().digest, Digest::of(&old));
     assert!(rails.get("two").is_none());
-    fs::remove_file(yard.path("rails/two.toml")).expect("removed");
-    assert!(yard.load_rails(PRODUCTION).await.is_err(), "nor does one that starts");
-    yard.load_rails(Rules::default()).await.expect("a host for development takes it");
+    fs::remove_file(rig.path("rails/two.toml")).expect("removed");
+    assert!(rig.load_rails(PRODUCTION).await.is_err(), "nor does one that starts");
+    rig.load_rails(Rules::default()).await.expect("a host for development takes it");
 }
 
 #[tokio::test]
 async fn what_is_good_for_development_only_is_recognised_by_what_it_is() {
-    let yard = Yard::new().await;
-    let sound = real(yard.file(&guest("pays_and_tells"), ""));
-    close(&yard.path(""));
+    let rig = AdapterRig::new().await;
+    let sound = real(rig.file(&guest("pays_and_tells"), ""));
+    close(&rig.path(""));
     let refusal = |text: &str| {
         let definition =
-            Definition::parse("test", &yard.path(""), text).unwrap_or_else(|error| panic!("{error}"));
+            Definition::parse("test", &rig.path(""), text).unwrap_or_else(|error| panic!("{error}"));
         definition.refused_in_production()
     };
     assert_eq!(refusal(&sound), None);
@@ -104,47 +103,47 @@ async fn what_is_good_for_development_only_is_recognised_by_what_it_is() {
 
     // Under any name, with any line end.
     for (_, value) in dev::rail_files::SIMULATED {
-        write_secret(&yard.path("user"), &format!("{}\r\n", value.trim_end().replace('\n', "\r\n")));
+        write_secret(&rig.path("user"), &format!("{}\r\n", value.trim_end().replace('\n', "\r\n")));
         let refused = refusal(&sound).unwrap_or_else(|| panic!("{value} is well known"));
         assert!(refused.contains("secrets.user is that of a simulator"), "{refused}");
     }
-    write_secret(&yard.path("user"), "our own");
+    write_secret(&rig.path("user"), "our own");
     assert_eq!(refusal(&sound), None);
 }
 
 #[tokio::test]
 async fn a_secret_that_others_may_read_is_refused_in_production() {
-    let yard = Yard::new().await;
-    put_real(&yard, &guest("pays_and_tells"));
-    let secret = yard.path("rails/password");
-    let (rails, _) = yard.load_rails(PRODUCTION).await.expect("all are the owner's own");
+    let rig = AdapterRig::new().await;
+    put_real(&rig, &guest("pays_and_tells"));
+    let secret = rig.path("rails/password");
+    let (rails, _) = rig.load_rails(PRODUCTION).await.expect("all are the owner's own");
     for mode in [0o644, 0o640, 0o602] {
         fs::write(&secret, format!("another {mode}")).expect("written");
         set_mode(&secret, mode);
-        let report = rails.reload(&yard.sandbox).await.expect("a report");
+        let report = rails.reload(&rig.sandbox).await.expect("a report");
         let Reloaded::Refused(refused) = &report["one"] else { panic!("{mode:o}: {report:?}") };
         let why = format!("open to group or others (mode {mode:04o}), expected mode 0600 or 0400");
         assert!(refused.to_string().contains("secrets.password is in"), "{refused}");
         assert!(refused.to_string().contains(&why), "{refused}");
     }
     set_mode(&secret, 0o400);
-    let report = rails.reload(&yard.sandbox).await.expect("a report");
+    let report = rails.reload(&rig.sandbox).await.expect("a report");
     assert!(matches!(report["one"], Reloaded::Swapped { .. }), "{report:?}");
 }
 
 #[tokio::test]
 async fn what_others_may_write_decides_nothing_in_production() {
-    let yard = Yard::new().await;
+    let rig = AdapterRig::new().await;
     let component = guest("pays_and_tells");
     let more = "ca = \"ca.pem\"\nclient = { certificate = \"client.pem\", key = { file = \"client.key\" } }";
-    yard.put_rail("one", &component, |text| {
+    rig.put_rail("one", &component, |text| {
         real(text).replace("reach = \"public\"", &format!("reach = \"public\"\n{more}"))
     });
-    let path = |name: &str| yard.path("rails").join(name);
+    let path = |name: &str| rig.path("rails").join(name);
     for name in ["sig", "ca.pem", "client.pem", "client.key"] {
         fs::write(path(name), "a text").expect("written");
     }
-    close(&yard.path("rails"));
+    close(&rig.path("rails"));
     let refusal = || Definition::load(&path("one.toml")).expect("a sound file").refused_in_production();
     assert_eq!(refusal(), None);
     let wasm = format!("{}.wasm", Digest::of(&component));
@@ -168,19 +167,19 @@ async fn what_others_may_write_decides_nothing_in_production() {
 
 #[tokio::test]
 async fn a_running_production_host_takes_no_rail_file_that_others_may_write() {
-    let yard = Yard::new().await;
+    let rig = AdapterRig::new().await;
     let component = guest("pays_and_tells");
-    put_real(&yard, &component);
-    let (rails, _) = yard.load_rails(PRODUCTION).await.expect("all are the owner's own");
-    yard.put_rail("one", &component, |text| real(text) + "\n# a stranger was here");
-    sign(&yard, &component);
-    close(&yard.path("rails"));
-    set_mode(&yard.path("rails/one.toml"), 0o666);
-    let report = rails.reload(&yard.sandbox).await.expect("a report");
+    put_real(&rig, &component);
+    let (rails, _) = rig.load_rails(PRODUCTION).await.expect("all are the owner's own");
+    rig.put_rail("one", &component, |text| real(text) + "\n# a stranger was here");
+    sign(&rig, &component);
+    close(&rig.path("rails"));
+    set_mode(&rig.path("rails/one.toml"), 0o666);
+    let report = rails.reload(&rig.sandbox).await.expect("a report");
     let Reloaded::Refused(refused) = &report["one"] else { panic!("{report:?}") };
     assert!(refused.to_string().contains("the rail is in"), "{refused}");
     // The content stays as it is: who may write it is reason enough to look again.
-    close(&yard.path("rails"));
-    let report = rails.reload(&yard.sandbox).await.expect("a report");
+    close(&rig.path("rails"));
+    let report = rails.reload(&rig.sandbox).await.expect("a report");
     assert!(matches!(report["one"], Reloaded::Swapped { .. }), "{report:?}");
 }

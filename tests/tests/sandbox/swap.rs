@@ -8,34 +8,34 @@ use std::time::{Duration, Instant};
 
 use form::Meaning;
 use harness::PATIENCE;
-use harness::yard::{Yard, guest, instruction};
-use rail::{LoadOutcome, Options, Reloaded, Rules, Sandbox, Task};
-use verdict::answer::Heard;
+use harness::adapter_rig::{AdapterRig, guest, instruction};
+use rail::{LoadOutcome, Reloaded, Rules, Sandbox, SandboxOptions, Task};
+use verdict::answer::CallResult;
 use verdict::digest::Digest;
 
-fn write(yard: &Yard, component: &[u8]) {
-    yard.put_rail("one", component, |text| text);
+fn write(rig: &AdapterRig, component: &[u8]) {
+    rig.put_rail("one", component, |text| text);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn under_load_every_call_is_answered_and_says_by_whom() {
-    let yard = Arc::new(Yard::new().await);
+    let rig = Arc::new(AdapterRig::new().await);
     let (old, new) = (guest("pays_and_tells"), guest("keeps_state"));
-    write(&yard, &old);
-    let (rails, _) = yard.load_rails(Rules::default()).await.expect("they load");
+    write(&rig, &old);
+    let (rails, _) = rig.load_rails(Rules::default()).await.expect("they load");
     let rail = rails.get("one").expect("it is there");
     let (stop, by_old, by_new) =
         (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let callers: Vec<_> = (0..8)
         .map(|_| {
-            let (yard, rail, stop, by_old, by_new) =
-                (yard.clone(), rail.clone(), stop.clone(), by_old.clone(), by_new.clone());
+            let (rig, rail, stop, by_old, by_new) =
+                (rig.clone(), rail.clone(), stop.clone(), by_old.clone(), by_new.clone());
             let (old, new) = (Digest::of(&old), Digest::of(&new));
             tokio::spawn(async move {
                 while !stop.load(Ordering::Relaxed) {
                     let attempt =
-                        rail.current().call(&yard.sandbox, Task::Disburse, instruction(), None).await;
-                    let is_paid = matches!(&attempt.heard, Heard::Reading(reading)
+                        rail.current().call(&rig.sandbox, Task::Disburse, instruction(), None).await;
+                    let is_paid = matches!(&attempt.heard, CallResult::Reading(reading)
                         if reading.meaning == Some(Meaning::Success) && reading.veto.is_none());
                     assert!(is_paid, "{attempt:?}");
                     assert!(attempt.digest == old || attempt.digest == new);
@@ -49,8 +49,8 @@ async fn under_load_every_call_is_answered_and_says_by_whom() {
     while by_old.load(Ordering::Relaxed) < 50 {
         tokio::task::yield_now().await;
     }
-    write(&yard, &new);
-    let report = rails.reload(&yard.sandbox).await.expect("a report");
+    write(&rig, &new);
+    let report = rails.reload(&rig.sandbox).await.expect("a report");
     assert!(
         matches!(&report["one"], Reloaded::Swapped { from, to } if *from == Digest::of(&old) && *to == Digest::of(&new)),
         "{report:?}"
@@ -67,39 +67,39 @@ async fn under_load_every_call_is_answered_and_says_by_whom() {
     for caller in callers {
         caller.await.expect("no call was lost");
     }
-    assert_eq!(yard.sandbox.in_use(), [0; 4]);
+    assert_eq!(rig.sandbox.in_use(), [0; 4]);
 }
 
 #[tokio::test]
 async fn a_bad_component_changes_nothing_and_is_reported() {
-    let yard = Yard::new().await;
+    let rig = AdapterRig::new().await;
     let old = guest("pays_and_tells");
-    write(&yard, &old);
-    let (rails, _) = yard.load_rails(Rules::default()).await.expect("they load");
-    assert!(matches!(rails.reload(&yard.sandbox).await.expect("a report")["one"], Reloaded::Unchanged));
+    write(&rig, &old);
+    let (rails, _) = rig.load_rails(Rules::default()).await.expect("they load");
+    assert!(matches!(rails.reload(&rig.sandbox).await.expect("a report")["one"], Reloaded::Unchanged));
     let whole = guest("keeps_state");
     for bad in [&whole[..1000], b"not even wasm"] {
-        write(&yard, bad);
-        let report = rails.reload(&yard.sandbox).await.expect("a report");
+        write(&rig, bad);
+        let report = rails.reload(&rig.sandbox).await.expect("a report");
         assert!(
             matches!(&report["one"], Reloaded::Refused(error) if error.to_string().contains("one.toml")),
             "{report:?}"
         );
         assert_eq!(rails.get("one").expect("still there").current().digest, Digest::of(&old));
     }
-    fs::write(yard.path("rails").join("one.toml"), "component = 5").expect("written");
-    assert!(matches!(rails.reload(&yard.sandbox).await.expect("a report")["one"], Reloaded::Refused(_)));
-    fs::remove_file(yard.path("rails").join("one.toml")).expect("removed");
-    assert!(matches!(rails.reload(&yard.sandbox).await.expect("a report")["one"], Reloaded::Missing));
+    fs::write(rig.path("rails").join("one.toml"), "component = 5").expect("written");
+    assert!(matches!(rails.reload(&rig.sandbox).await.expect("a report")["one"], Reloaded::Refused(_)));
+    fs::remove_file(rig.path("rails").join("one.toml")).expect("removed");
+    assert!(matches!(rails.reload(&rig.sandbox).await.expect("a report")["one"], Reloaded::Missing));
     assert_eq!(rails.get("one").expect("still there").current().digest, Digest::of(&old));
 }
 
 #[tokio::test]
 async fn a_changed_file_is_noticed_and_a_signal_too() {
-    let yard = Yard::new().await;
+    let rig = AdapterRig::new().await;
     let (old, new) = (guest("pays_and_tells"), guest("keeps_state"));
-    write(&yard, &old);
-    let (rails, mut told) = yard.load_rails(Rules::default()).await.expect("they load");
+    write(&rig, &old);
+    let (rails, mut told) = rig.load_rails(Rules::default()).await.expect("they load");
     let speaks = async |component: &[u8]| {
         let patience = Instant::now();
         while rails.get("one").expect("it is there").current().digest != Digest::of(component) {
@@ -109,23 +109,23 @@ async fn a_changed_file_is_noticed_and_a_signal_too() {
     };
     let often = Duration::from_millis(20);
     tokio::select! {
-        ended = rails.watch(&yard.sandbox, often) => panic!("{ended:?}"),
+        ended = rails.watch(&rig.sandbox, often) => panic!("{ended:?}"),
         () = async {
-            write(&yard, b"not even wasm");
+            write(&rig, b"not even wasm");
             let refused = async {
                 while told.recv().await.expect("it is told").outcome != LoadOutcome::Refused {}
             };
             tokio::time::timeout(PATIENCE, refused).await.expect("it was refused");
             assert_eq!(rails.get("one").expect("it is there").current().digest, Digest::of(&old));
-            write(&yard, &new);
+            write(&rig, &new);
             speaks(&new).await;
         } => {}
     }
     tokio::select! {
-        ended = rails.watch(&yard.sandbox, Duration::from_secs(3600)) => panic!("{ended:?}"),
+        ended = rails.watch(&rig.sandbox, Duration::from_secs(3600)) => panic!("{ended:?}"),
         () = async {
             tokio::task::yield_now().await;
-            write(&yard, &old);
+            write(&rig, &old);
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::HUP)
                 .expect("sent");
             speaks(&old).await;
@@ -135,23 +135,23 @@ async fn a_changed_file_is_noticed_and_a_signal_too() {
 
 #[tokio::test]
 async fn every_load_and_every_refusal_is_told_with_the_digests_of_component_and_file() {
-    let yard = Yard::new().await;
+    let rig = AdapterRig::new().await;
     let (old, new) = (guest("pays_and_tells"), guest("keeps_state"));
-    let file = || Digest::of(&fs::read(yard.path("rails/one.toml")).expect("read"));
-    write(&yard, &old);
-    let (rails, mut told) = yard.load_rails(Rules::default()).await.expect("they load");
+    let file = || Digest::of(&fs::read(rig.path("rails/one.toml")).expect("read"));
+    write(&rig, &old);
+    let (rails, mut told) = rig.load_rails(Rules::default()).await.expect("they load");
     let event = told.try_recv().expect("the start is told");
     assert_eq!((event.rail.as_str(), event.outcome), ("one", LoadOutcome::Loaded));
     assert_eq!((event.component, event.file), (Some(Digest::of(&old)), file()));
 
-    write(&yard, &new);
-    rails.reload(&yard.sandbox).await.expect("a report");
+    write(&rig, &new);
+    rails.reload(&rig.sandbox).await.expect("a report");
     let event = told.try_recv().expect("the swap is told");
     assert_eq!((event.component, event.file), (Some(Digest::of(&new)), file()));
     assert!(event.detail.contains(&Digest::of(&old).to_string()), "{event:?}");
 
-    write(&yard, b"not even wasm");
-    rails.reload(&yard.sandbox).await.expect("a report");
+    write(&rig, b"not even wasm");
+    rails.reload(&rig.sandbox).await.expect("a report");
     let event = told.try_recv().expect("the refusal is told");
     assert_eq!((event.outcome, event.file), (LoadOutcome::Refused, file()));
     assert_eq!(event.component, Some(Digest::of(b"not even wasm")), "the one that was asked for");
@@ -161,12 +161,12 @@ async fn every_load_and_every_refusal_is_told_with_the_digests_of_component_and_
 
 #[tokio::test]
 async fn a_rail_that_is_new_while_the_host_runs_is_told_as_new() {
-    let yard = Yard::new().await;
-    write(&yard, &guest("pays_and_tells"));
-    let (rails, mut told) = yard.load_rails(Rules::default()).await.expect("they load");
+    let rig = AdapterRig::new().await;
+    write(&rig, &guest("pays_and_tells"));
+    let (rails, mut told) = rig.load_rails(Rules::default()).await.expect("they load");
     told.try_recv().expect("the start is told");
-    yard.put_rail("two", &guest("keeps_state"), |text| text);
-    let report = rails.reload(&yard.sandbox).await.expect("a report");
+    rig.put_rail("two", &guest("keeps_state"), |text| text);
+    let report = rails.reload(&rig.sandbox).await.expect("a report");
     assert!(matches!(report["two"], Reloaded::Added(_)), "{report:?}");
     let event = told.try_recv().expect("it is told");
     assert_eq!((event.rail.as_str(), event.outcome), ("two", LoadOutcome::Loaded));
@@ -177,46 +177,46 @@ async fn a_rail_that_is_new_while_the_host_runs_is_told_as_new() {
 /// Asked elsewhere, nobody would know a payment that is open, and it would be paid again.
 #[tokio::test]
 async fn another_address_is_taken_only_where_it_is_said_that_the_books_are_the_same() {
-    let yard = Yard::new().await;
-    let (component, base) = (guest("pays_and_tells"), yard.rail.base());
-    write(&yard, &component);
-    let (rails, _) = yard.load_rails(Rules::default()).await.expect("they load");
+    let rig = AdapterRig::new().await;
+    let (component, base) = (guest("pays_and_tells"), rig.rail.base());
+    write(&rig, &component);
+    let (rails, _) = rig.load_rails(Rules::default()).await.expect("they load");
     let (old, new) = (format!("base = \"{base}\""), format!("base = \"{base}/other\""));
     let moved = |text: String| {
         let changed = text.replace(&old, &new);
         assert_ne!(text, changed);
         changed
     };
-    yard.put_rail("one", &component, moved);
-    let report = rails.reload(&yard.sandbox).await.expect("a report");
+    rig.put_rail("one", &component, moved);
+    let report = rails.reload(&rig.sandbox).await.expect("a report");
     assert!(
         matches!(&report["one"], Reloaded::Refused(error) if error.to_string().contains("the provider or the form of the key changed")),
         "{report:?}"
     );
-    yard.put_rail("one", &component, |text| format!("provider = \"{base}\"\n{}", moved(text)));
-    let report = rails.reload(&yard.sandbox).await.expect("a report");
+    rig.put_rail("one", &component, |text| format!("provider = \"{base}\"\n{}", moved(text)));
+    let report = rails.reload(&rig.sandbox).await.expect("a report");
     assert!(matches!(report["one"], Reloaded::Swapped { .. }), "{report:?}");
 }
 
 /// A component that is endless to compile would otherwise cost a minute whenever any other file changes.
 #[tokio::test]
 async fn what_was_refused_is_tried_again_only_when_something_changed_or_somebody_asks() {
-    let yard = Yard::new().await;
+    let rig = AdapterRig::new().await;
     let (old, new) = (guest("pays_and_tells"), guest("keeps_state"));
-    write(&yard, &old);
-    yard.put_rail("two", &old, |text| text);
-    let (rails, mut told) = yard.load_rails(Rules::default()).await.expect("they load");
+    write(&rig, &old);
+    rig.put_rail("two", &old, |text| text);
+    let (rails, mut told) = rig.load_rails(Rules::default()).await.expect("they load");
     while told.try_recv().is_ok() {}
-    // Nothing can be compiled here. Whoever loads in the yard itself succeeds, so one can see whether it was tried.
-    let options = Options { calls_max: 4, ..Options::default() };
-    let barren = Sandbox::new(&yard.path("barren"), Path::new("/bin/false"), options).expect("a sandbox");
-    write(&yard, &new);
+    // Nothing can be compiled here. Whoever loads in the rig itself succeeds, so one can see whether it was tried.
+    let options = SandboxOptions { calls_max: 4, ..SandboxOptions::default() };
+    let barren = Sandbox::new(&rig.path("barren"), Path::new("/bin/false"), options).expect("a sandbox");
+    write(&rig, &new);
     let report = rails.reload(&barren).await.expect("a report");
     assert!(matches!(report["one"], Reloaded::Refused(_)), "{report:?}");
     assert_eq!(told.try_recv().expect("it is told").outcome, LoadOutcome::Refused);
 
-    yard.put_rail("two", &old, |text| format!("{text}\n# another text"));
-    let report = rails.reload(&yard.sandbox).await.expect("a report");
+    rig.put_rail("two", &old, |text| format!("{text}\n# another text"));
+    let report = rails.reload(&rig.sandbox).await.expect("a report");
     assert!(matches!(report["two"], Reloaded::Swapped { .. }), "{report:?}");
     assert!(
         matches!(&report["one"], Reloaded::StillRefused(why) if why.contains("cannot be compiled")),
@@ -224,13 +224,13 @@ async fn what_was_refused_is_tried_again_only_when_something_changed_or_somebody
     );
     assert_eq!(told.try_recv().expect("it is told").rail, "two");
     assert!(told.try_recv().is_err(), "a refusal is told once");
-    let report = rails.reload_asked(&yard.sandbox).await.expect("a report");
+    let report = rails.reload_asked(&rig.sandbox).await.expect("a report");
     assert!(matches!(report["one"], Reloaded::Swapped { .. }), "somebody asked: {report:?}");
 
-    yard.put_rail("one", &old, |text| format!("{text}\n# a text"));
+    rig.put_rail("one", &old, |text| format!("{text}\n# a text"));
     let report = rails.reload(&barren).await.expect("a report");
     assert!(matches!(report["one"], Reloaded::Refused(_)), "{report:?}");
-    yard.put_rail("one", &old, |text| format!("{text}\n# another text"));
-    let report = rails.reload(&yard.sandbox).await.expect("a report");
+    rig.put_rail("one", &old, |text| format!("{text}\n# another text"));
+    let report = rails.reload(&rig.sandbox).await.expect("a report");
     assert!(matches!(report["one"], Reloaded::Swapped { .. }), "its file changed: {report:?}");
 }

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use form::Meaning;
-use harness::yard::{PATIENT, Yard, guest};
-use rail::Attempt;
+use harness::adapter_rig::{AdapterRig, PATIENT, guest};
+use rail::CallReport;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -14,8 +14,8 @@ use rustls::{RootCertStore, ServerConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
-use verdict::answer::Heard;
-use verdict::witness::Left;
+use verdict::answer::CallResult;
+use verdict::witness::Sent;
 
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
@@ -80,74 +80,74 @@ async fn serve(authority: &Authority, name: &str, wants_client: bool) -> SocketA
     address
 }
 
-async fn pay(yard: &Yard, address: SocketAddr, network: &str) -> Attempt {
+async fn pay(rig: &AdapterRig, address: SocketAddr, network: &str) -> CallReport {
     let base = format!("https://localhost:{}", address.port());
-    let file = yard
+    let file = rig
         .file(&guest("pays_and_tells"), PATIENT)
-        .replace(&yard.rail.base(), &base)
+        .replace(&rig.rail.base(), &base)
         .replace("reach = \"loopback\"", &format!("reach = \"loopback\"\n{network}"));
-    let loaded = yard.load_file(&file).await.unwrap_or_else(|error| panic!("{error}"));
-    yard.disburse(&loaded).await
+    let loaded = rig.load_file(&file).await.unwrap_or_else(|error| panic!("{error}"));
+    rig.disburse(&loaded).await
 }
 
-fn is_paid(attempt: &Attempt) -> bool {
-    matches!(&attempt.heard, Heard::Reading(reading) if reading.meaning == Some(Meaning::Success))
+fn is_paid(attempt: &CallReport) -> bool {
+    matches!(&attempt.heard, CallResult::Reading(reading) if reading.meaning == Some(Meaning::Success))
 }
 
 #[tokio::test]
 async fn a_rail_is_trusted_by_the_configured_authority_and_by_its_name() {
     let (ours, strange) = (Authority::new(), Authority::new());
-    let yard = Yard::new().await;
-    fs::write(yard.path("ca.pem"), ours.0.pem()).expect("written");
+    let rig = AdapterRig::new().await;
+    fs::write(rig.path("ca.pem"), ours.0.pem()).expect("written");
     let ca = "ca = \"ca.pem\"";
 
-    let attempt = pay(&yard, serve(&ours, "localhost", false).await, ca).await;
+    let attempt = pay(&rig, serve(&ours, "localhost", false).await, ca).await;
     assert!(is_paid(&attempt), "{attempt:?}");
     for (what, address, network) in [
         ("another name", serve(&ours, "other.example", false).await, ca),
         ("another authority", serve(&strange, "localhost", false).await, ca),
         ("the system's roots", serve(&ours, "localhost", false).await, ""),
     ] {
-        let attempt = pay(&yard, address, network).await;
-        let Heard::Unanswered(reason) = &attempt.heard else { panic!("{what}: {attempt:?}") };
+        let attempt = pay(&rig, address, network).await;
+        let CallResult::Unanswered(reason) = &attempt.heard else { panic!("{what}: {attempt:?}") };
         assert!(reason.contains("certificate"), "{what}: {reason}");
-        assert_eq!(attempt.witness.money_left(), Left::Nothing, "{what}");
+        assert_eq!(attempt.witness.money_left(), Sent::Nothing, "{what}");
     }
 }
 
 #[tokio::test]
 async fn a_rail_that_wants_a_client_certificate_gets_it() {
     let ours = Authority::new();
-    let yard = Yard::new().await;
+    let rig = AdapterRig::new().await;
     let client = ours.identity("railhost");
-    fs::write(yard.path("ca.pem"), ours.0.pem()).expect("written");
-    fs::write(yard.path("client.pem"), client.certificate.pem()).expect("written");
-    fs::write(yard.path("client.key"), client.key.serialize_pem()).expect("written");
+    fs::write(rig.path("ca.pem"), ours.0.pem()).expect("written");
+    fs::write(rig.path("client.pem"), client.certificate.pem()).expect("written");
+    fs::write(rig.path("client.key"), client.key.serialize_pem()).expect("written");
     let address = serve(&ours, "localhost", true).await;
     let with = "ca = \"ca.pem\"\nclient = { certificate = \"client.pem\", key = { file = \"client.key\" } }";
-    let attempt = pay(&yard, address, with).await;
+    let attempt = pay(&rig, address, with).await;
     assert!(is_paid(&attempt), "{attempt:?}");
-    assert!(!is_paid(&pay(&yard, address, "ca = \"ca.pem\"").await), "without it there is nothing");
+    assert!(!is_paid(&pay(&rig, address, "ca = \"ca.pem\"").await), "without it there is nothing");
 }
 
 #[tokio::test]
 async fn it_is_known_when_certificates_end() {
     let ours = Authority::new();
-    let yard = Yard::new().await;
+    let rig = AdapterRig::new().await;
     let key = KeyPair::generate().expect("a key");
     let mut parameters = CertificateParams::new(vec!["railhost".to_owned()]).expect("parameters");
     parameters.not_after = rcgen::date_time_ymd(2031, 1, 1);
     let client = parameters.signed_by(&key, &ours.0).expect("signed");
-    fs::write(yard.path("ca.pem"), ours.0.pem()).expect("written");
-    fs::write(yard.path("client.pem"), client.pem()).expect("written");
-    fs::write(yard.path("client.key"), key.serialize_pem()).expect("written");
+    fs::write(rig.path("ca.pem"), ours.0.pem()).expect("written");
+    fs::write(rig.path("client.pem"), client.pem()).expect("written");
+    fs::write(rig.path("client.key"), key.serialize_pem()).expect("written");
     let network =
         "ca = \"ca.pem\"\nclient = { certificate = \"client.pem\", key = { file = \"client.key\" } }";
-    let file = yard
+    let file = rig
         .file(&guest("pays_and_tells"), "")
         .replace("http://", "https://")
         .replace("reach = \"loopback\"", &format!("reach = \"loopback\"\n{network}"));
-    let loaded = yard.load_file(&file).await.expect("it loads");
+    let loaded = rig.load_file(&file).await.expect("it loads");
     let ends: Vec<_> = loaded.certificates().iter().map(|(what, end)| (what.as_str(), *end)).collect();
     assert_eq!(ends.iter().map(|(what, _)| *what).collect::<Vec<_>>(), ["ca", "client"]);
     assert_eq!(ends[1].1, 1_924_992_000, "the first second of 2031");

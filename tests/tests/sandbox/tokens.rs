@@ -6,32 +6,32 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use form::Meaning;
-use harness::rail::{Asked, Reply};
-use harness::yard::{PASSWORD, USER, Yard, guest};
-use rail::{Attempt, Loaded};
-use verdict::answer::Heard;
+use harness::adapter_rig::{AdapterRig, PASSWORD, USER, guest};
+use harness::rail::{ReceivedRequest, Reply};
+use rail::{CallReport, Loaded};
+use verdict::answer::CallResult;
 
 /// A rail that wants a token with each payment.
-async fn load(yard: &Yard) -> Loaded {
-    let file = yard.file(&guest("pays_and_tells"), "");
+async fn load(rig: &AdapterRig) -> Loaded {
+    let file = rig.file(&guest("pays_and_tells"), "");
     let with_token = file.replace(
         "headers = { x-reference-id",
         "headers = { authorization = \"Bearer {token.access}\", x-reference-id",
     );
     assert_ne!(file, with_token);
-    yard.load_file(&with_token).await.expect("it loads")
+    rig.load_file(&with_token).await.expect("it loads")
 }
 
-fn is_paid(attempt: &Attempt) -> bool {
-    matches!(&attempt.heard, Heard::Reading(reading) if reading.meaning == Some(Meaning::Success))
+fn is_paid(attempt: &CallReport) -> bool {
+    matches!(&attempt.heard, CallResult::Reading(reading) if reading.meaning == Some(Meaning::Success))
 }
 
-fn is_token(asked: &Asked) -> bool {
+fn is_token(asked: &ReceivedRequest) -> bool {
     asked.path == "/token"
 }
 
 /// Gives out `token-1`, `token-2`, …, and pays to whom has the last one.
-fn with_tokens(lives_seconds: u32) -> impl Fn(&Asked) -> Reply + Send + Sync + 'static {
+fn with_tokens(lives_seconds: u32) -> impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static {
     let given = Arc::new(AtomicUsize::new(0));
     move |asked| {
         if is_token(asked) {
@@ -53,12 +53,12 @@ fn with_tokens(lives_seconds: u32) -> impl Fn(&Asked) -> Reply + Send + Sync + '
 
 #[tokio::test]
 async fn a_token_is_fetched_once_and_used_by_all_calls() {
-    let yard = Yard::with(with_tokens(3600)).await;
-    let loaded = load(&yard).await;
-    let calls: Vec<_> = (0..20).map(|_| yard.disburse(&loaded)).collect();
+    let rig = AdapterRig::with(with_tokens(3600)).await;
+    let loaded = load(&rig).await;
+    let calls: Vec<_> = (0..20).map(|_| rig.disburse(&loaded)).collect();
     let ended = futures_util::future::join_all(calls).await;
     assert!(ended.iter().all(is_paid), "{ended:?}");
-    let asked = yard.rail.asked();
+    let asked = rig.rail.asked();
     let fetched: Vec<_> = asked.iter().filter(|asked| is_token(asked)).collect();
     assert_eq!(fetched.len(), 1, "one call went for all");
     let basic = format!("Basic {}", STANDARD.encode(format!("{USER}:{PASSWORD}")));
@@ -74,36 +74,39 @@ async fn a_token_is_fetched_once_and_used_by_all_calls() {
 
 #[tokio::test]
 async fn a_token_that_the_rail_refuses_is_fetched_anew() {
-    let yard = Yard::with(with_tokens(3600)).await;
-    let loaded = load(&yard).await;
-    assert!(is_paid(&yard.disburse(&loaded).await));
+    let rig = AdapterRig::with(with_tokens(3600)).await;
+    let loaded = load(&rig).await;
+    assert!(is_paid(&rig.disburse(&loaded).await));
     // Somebody else took a token, and ours is worth nothing any more.
-    let other = load(&yard).await;
-    assert!(is_paid(&yard.disburse(&other).await));
-    let refused = yard.disburse(&loaded).await;
+    let other = load(&rig).await;
+    assert!(is_paid(&rig.disburse(&other).await));
+    let refused = rig.disburse(&loaded).await;
     assert_eq!(refused.witness.money().expect("sent").status, Some(401));
     assert_eq!(refused.witness.money().expect("sent").token_is_fresh, Some(false));
-    assert!(is_paid(&yard.disburse(&loaded).await));
+    assert!(is_paid(&rig.disburse(&loaded).await));
 }
 
 #[tokio::test]
 async fn a_session_that_brings_no_token_pays_nothing() {
-    let yard = Yard::with(|_| Reply::says(400, "{\"error\": \"invalid_client\"}")).await;
-    let attempt = yard.disburse(&load(&yard).await).await;
+    let rig = AdapterRig::with(|_| Reply::says(400, "{\"error\": \"invalid_client\"}")).await;
+    let attempt = rig.disburse(&load(&rig).await).await;
     assert!(
-        matches!(&attempt.heard, Heard::Unanswered(why) if why.contains("invalid_client")),
+        matches!(&attempt.heard, CallResult::Unanswered(why) if why.contains("invalid_client")),
         "{:?}",
         attempt.heard
     );
-    assert_eq!(yard.rail.asked().len(), 1);
+    assert_eq!(rig.rail.asked().len(), 1);
 }
 
 #[tokio::test]
 async fn credentials_that_a_rail_sends_back_are_not_seen_by_the_adapter() {
-    let echo = |asked: &Asked| {
+    let echo = |asked: &ReceivedRequest| {
         Reply::says(400, &format!("who is {}?", asked.headers["authorization"].to_str().expect("text")))
     };
-    let yard = Yard::with(echo).await;
-    let attempt = yard.disburse(&load(&yard).await).await;
-    assert_eq!(attempt.heard, Heard::Unanswered("no token: HTTP 400: who is Basic [secret]?".to_owned()));
+    let rig = AdapterRig::with(echo).await;
+    let attempt = rig.disburse(&load(&rig).await).await;
+    assert_eq!(
+        attempt.heard,
+        CallResult::Unanswered("no token: HTTP 400: who is Basic [secret]?".to_owned())
+    );
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::order::Order;
 use crate::parse::Json;
-use crate::rail::{Ask, Asked, Rail, Reply};
+use crate::rail::{Ask, RailModel, RailRequest, Reply};
 use crate::script::Says;
 use crate::tokens::Tokens;
 
@@ -119,7 +119,7 @@ impl Airtel {
     }
 
     /// Whether `x-signature`, opened by what `x-key` holds, is the body.
-    fn signed(&self, asked: &Asked) -> Option<bool> {
+    fn signed(&self, asked: &RailRequest) -> Option<bool> {
         let opener = String::from_utf8(self.open(asked.header("x-key")?)?).ok()?;
         let (key, iv) = opener.split_once(':')?;
         let (key, iv) = (BASE64.decode(key).ok()?, BASE64.decode(iv).ok()?);
@@ -129,7 +129,7 @@ impl Airtel {
         Some(key.decrypt(&mut sealed, iv).ok()? == asked.body.as_slice())
     }
 
-    fn order(&self, asked: &Asked, tokens: &Tokens) -> Result<Order, Reply> {
+    fn order(&self, asked: &RailRequest, tokens: &Tokens) -> Result<Order, Reply> {
         let body = Disbursement::read(&asked.body)
             .ok_or_else(|| gateway("ROUTER003", "Required params are missing"))?;
         let currency = authorised(asked, tokens)?;
@@ -182,8 +182,8 @@ impl Airtel {
     }
 }
 
-impl Rail for Airtel {
-    fn read(&self, asked: &Asked, tokens: &Tokens) -> Result<Ask, Reply> {
+impl RailModel for Airtel {
+    fn read(&self, asked: &RailRequest, tokens: &Tokens) -> Result<Ask, Reply> {
         match (&asked.method, asked.path.as_str()) {
             (&Method::POST, "/auth/oauth2/token") => session(asked),
             (&Method::POST, V2 | V3) => Ok(Ask::Pay(Box::new(self.order(asked, tokens)?))),
@@ -302,7 +302,7 @@ impl Rail for Airtel {
     }
 }
 
-fn session(asked: &Asked) -> Result<Ask, Reply> {
+fn session(asked: &RailRequest) -> Result<Ask, Reply> {
     let body = Json::read(&asked.body).unwrap_or(Json::Null);
     let right = body.text(&["client_id"]) == Some(CLIENT_ID)
         && body.text(&["client_secret"]) == Some(CLIENT_SECRET)
@@ -317,7 +317,7 @@ fn session(asked: &Asked) -> Result<Ask, Reply> {
 }
 
 /// Country, currency and token; answers with the currency.
-fn authorised(asked: &Asked, tokens: &Tokens) -> Result<String, Reply> {
+fn authorised(asked: &RailRequest, tokens: &Tokens) -> Result<String, Reply> {
     let Some(country) = asked.header("x-country") else {
         return Err(gateway("ROUTER110", "Partner is not found"));
     };

@@ -9,7 +9,7 @@ use http::Method;
 
 use crate::order::Order;
 use crate::parse::Element;
-use crate::rail::{Ask, Asked, Rail, Reply};
+use crate::rail::{Ask, RailModel, RailRequest, Reply};
 use crate::script::Says;
 use crate::tokens::Tokens;
 
@@ -20,8 +20,8 @@ const PAYMENTS: &str = "/payments";
 #[derive(Debug)]
 pub(crate) struct Bank;
 
-impl Rail for Bank {
-    fn read(&self, asked: &Asked, _: &Tokens) -> Result<Ask, Reply> {
+impl RailModel for Bank {
+    fn read(&self, asked: &RailRequest, _: &Tokens) -> Result<Ask, Reply> {
         match (&asked.method, asked.path.as_str()) {
             (&Method::POST, PAYMENTS) => {
                 let order = order(asked)?;
@@ -80,14 +80,14 @@ impl Rail for Bank {
     }
 }
 
-fn authorised(asked: &Asked) -> Result<(), Reply> {
+fn authorised(asked: &RailRequest) -> Result<(), Reply> {
     match asked.bearer() == Some(API_KEY) {
         true => Ok(()),
         false => Err(Reply::new(401, "text/plain", "unknown client")),
     }
 }
 
-fn order(asked: &Asked) -> Result<Order, Reply> {
+fn order(asked: &RailRequest) -> Result<Order, Reply> {
     let wrong = |what: String| Reply::new(400, "text/plain", what);
     if asked.header("content-type") != Some("application/xml") {
         return Err(wrong("Content-Type is not application/xml".to_owned()));

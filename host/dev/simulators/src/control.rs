@@ -12,12 +12,12 @@
 use http::Method;
 use serde::Serialize;
 
-use crate::rail::{Asked, Reply};
+use crate::rail::{RailRequest, Reply};
 use crate::world::World;
 
 const PREFIX: &str = "/_sim/";
 
-pub(crate) fn answer(world: &World, asked: &Asked) -> Option<Reply> {
+pub(crate) fn answer(world: &World, asked: &RailRequest) -> Option<Reply> {
     let page = asked.path.strip_prefix(PREFIX)?;
     let text = |status, text: &str| Reply::new(status, "text/plain; charset=utf-8", format!("{text}\n"));
     Some(match (&asked.method, page) {
@@ -27,7 +27,7 @@ pub(crate) fn answer(world: &World, asked: &Asked) -> Option<Reply> {
         },
         (&Method::PUT, "float") => {
             world.set_float(String::from_utf8_lossy(&asked.body).trim());
-            text(200, "it is what is left from now on")
+            text(200, "this is the float from now on")
         }
         (&Method::POST, "tokens/expire") => {
             world.tokens.expire();

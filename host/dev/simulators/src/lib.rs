@@ -33,9 +33,9 @@ use tokio::task::JoinHandle;
 pub use airtel::Padding;
 pub use audit::{Audit, Booked};
 pub use ledger::{Counts, Entry};
-pub use options::{Options, Recorded};
+pub use options::{Recorded, SimulatorOptions};
 pub use order::Order;
-pub use rail::{Ask, Asked, Name, Rail, Reply};
+pub use rail::{Ask, Name, RailModel, RailRequest, Reply};
 pub use script::Says;
 pub use tokens::Tokens;
 
@@ -57,8 +57,8 @@ impl Drop for Simulator {
 }
 
 impl Simulator {
-    pub async fn start(options: Options) -> io::Result<Self> {
-        let rail: Box<dyn Rail> = match options.rail {
+    pub async fn start(options: SimulatorOptions) -> io::Result<Self> {
+        let rail: Box<dyn RailModel> = match options.rail {
             Name::Mtn => Box::new(mtn::Mtn),
             Name::Airtel => Box::new(airtel::Airtel::new(options.padding, !options.unsigned)?),
             Name::Bank => Box::new(bank::Bank),
@@ -67,7 +67,7 @@ impl Simulator {
     }
 
     /// Plays a rail of somebody's own; what the options say of which rail it is does not count.
-    pub async fn play(rail: Box<dyn Rail>, options: Options) -> io::Result<Self> {
+    pub async fn play(rail: Box<dyn RailModel>, options: SimulatorOptions) -> io::Result<Self> {
         let world =
             World::new(rail, &options).map_err(|problem| io::Error::other(format!("script: {problem}")))?;
         let listener = TcpListener::bind(options.listen).await?;
@@ -116,7 +116,7 @@ impl Simulator {
         self.world.ledger().entries()
     }
 
-    /// What was said so far, where [`Options::record`] asks for it.
+    /// What was said so far, where [`SimulatorOptions::record`] asks for it.
     pub fn recorded(&self) -> Vec<Recorded> {
         self.world.recorded()
     }

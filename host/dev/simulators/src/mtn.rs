@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::order::Order;
 use crate::parse::Json;
-use crate::rail::{Ask, Asked, Rail, Reply};
+use crate::rail::{Ask, RailModel, RailRequest, Reply};
 use crate::script::{self, Plan, Says};
 use crate::tokens::Tokens;
 
@@ -97,8 +97,8 @@ impl Transfer {
     }
 }
 
-impl Rail for Mtn {
-    fn read(&self, asked: &Asked, tokens: &Tokens) -> Result<Ask, Reply> {
+impl RailModel for Mtn {
+    fn read(&self, asked: &RailRequest, tokens: &Tokens) -> Result<Ask, Reply> {
         match (&asked.method, asked.path.as_str()) {
             (&Method::POST, "/disbursement/token/") => session(asked),
             (&Method::POST, TRANSFER) => {
@@ -188,7 +188,7 @@ impl Rail for Mtn {
     }
 }
 
-fn session(asked: &Asked) -> Result<Ask, Reply> {
+fn session(asked: &RailRequest) -> Result<Ask, Reply> {
     if asked.header("content-length").is_none() {
         return Err(Reply::html(411));
     }
@@ -205,7 +205,7 @@ fn session(asked: &Asked) -> Result<Ask, Reply> {
     }
 }
 
-fn authorised(asked: &Asked, tokens: &Tokens) -> Result<(), Reply> {
+fn authorised(asked: &RailRequest, tokens: &Tokens) -> Result<(), Reply> {
     if asked.header("ocp-apim-subscription-key") != Some(SUBSCRIPTION_KEY) {
         return Err(no_subscription());
     }
@@ -221,7 +221,7 @@ fn no_subscription() -> Reply {
 }
 
 /// The reference and the body, each in its shape.
-fn transfer(asked: &Asked) -> Result<(String, Transfer), Reply> {
+fn transfer(asked: &RailRequest) -> Result<(String, Transfer), Reply> {
     let wrong = |what: &str| refusal(400, "VALIDATION_ERROR", what);
     let reference = asked.header("x-reference-id").unwrap_or_default().to_lowercase();
     if !Uuid::parse_str(&reference).is_ok_and(|id| id.get_version_num() == 4) || reference.len() != 36 {
@@ -254,7 +254,7 @@ fn transfer(asked: &Asked) -> Result<(String, Transfer), Reply> {
 }
 
 /// The currency of the market that a request is for.
-fn market(asked: &Asked) -> Result<&'static str, Reply> {
+fn market(asked: &RailRequest) -> Result<&'static str, Reply> {
     let named = asked.header("x-target-environment");
     let market = MARKETS.iter().find(|(market, _)| named == Some(market));
     market.map(|(_, currency)| *currency).ok_or_else(|| {
@@ -263,7 +263,7 @@ fn market(asked: &Asked) -> Result<&'static str, Reply> {
 }
 
 /// What depends on the account: environment, currency, address for callbacks.
-fn order(asked: &Asked, reference: String, transfer: Transfer) -> Result<Order, Reply> {
+fn order(asked: &RailRequest, reference: String, transfer: Transfer) -> Result<Order, Reply> {
     let currency = market(asked)?;
     if transfer.currency != currency {
         return Err(refusal(500, "INVALID_CURRENCY", "Currency not supported."));

@@ -11,7 +11,7 @@ use crate::rail::Name;
 
 /// Which rail, and how it behaves.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct SimulatorOptions {
     pub rail: Name,
     pub listen: SocketAddr,
     /// Rules, one a line; `script` tells the language. Without any every payment is paid at once.
@@ -30,7 +30,7 @@ pub struct Options {
     pub tls: Option<Arc<ServerConfig>>,
 }
 
-impl Options {
+impl SimulatorOptions {
     /// On a free port of loopback.
     pub fn new(rail: Name) -> Self {
         Self {

@@ -57,13 +57,13 @@ impl FromStr for Name {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|name| name.as_str() == text);
-        found.ok_or_else(|| format!("{text:?} is no rail, expected mtn, airtel or bank"))
+        found.ok_or_else(|| format!("{text:?} is not a simulated rail; expected mtn, airtel or bank"))
     }
 }
 
 /// A request, whole.
 #[derive(Debug)]
-pub struct Asked {
+pub struct RailRequest {
     pub method: Method,
     pub path: String,
     pub query: Option<String>,
@@ -71,7 +71,7 @@ pub struct Asked {
     pub body: Vec<u8>,
 }
 
-impl Asked {
+impl RailRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
@@ -126,9 +126,9 @@ impl Reply {
     }
 }
 
-pub trait Rail: fmt::Debug + Send + Sync {
+pub trait RailModel: fmt::Debug + Send + Sync {
     /// What a request is, or the reply to one that is not as it should be: first its shape, then who sends it.
-    fn read(&self, asked: &Asked, tokens: &Tokens) -> Result<Ask, Reply>;
+    fn read(&self, asked: &RailRequest, tokens: &Tokens) -> Result<Ask, Reply>;
 
     /// The reply that opens a session.
     fn session(&self, token: &str, lifetime: Duration) -> Reply;

@@ -206,7 +206,7 @@ pub(crate) fn plan(parts: &str, variants: &[&str]) -> Result<Plan, String> {
             "ask" => plan.ask = steps(rest)?,
             "then" => plan.then = items().map(|item| moment(item, variants)).collect::<Result<_, _>>()?,
             "call" => plan.call = items().map(time).collect::<Result<_, _>>()?,
-            _ => return Err(format!("{word:?} is no part, expected pay, ask, then or call")),
+            _ => return Err(format!("{word:?} is not a part; expected pay, ask, then or call")),
         }
     }
     Ok(plan)
@@ -229,9 +229,9 @@ fn step(text: &str) -> Result<Step, String> {
     };
     let status = |text: &str| match text.parse() {
         Ok(status @ 200..=599) => Ok(status),
-        _ => Err(format!("{text:?} is no HTTP status")),
+        _ => Err(format!("{text:?} is not an HTTP status")),
     };
-    let number = |text: &str| text.parse::<u32>().map_err(|_| format!("{text:?} is no number"));
+    let number = |text: &str| text.parse::<u32>().map_err(|_| format!("{text:?} is not a number"));
     let kind = match (word, rest) {
         ("accept", "") if said.is_none() => return Ok(Step::Accept),
         ("close", "") => Kind::Close,
@@ -251,7 +251,7 @@ fn step(text: &str) -> Result<Step, String> {
         }
         _ => {
             return Err(format!(
-                "{text:?} is no reply, expected accept, close, reset, hang, truncate, html, empty, slow, busy, refuse, stranger or either"
+                "{text:?} is not a reply; expected accept, close, reset, hang, truncate, html, empty, slow, busy, refuse, stranger or either"
             ));
         }
     };
@@ -263,7 +263,7 @@ fn choice(text: &str) -> Result<(u32, Step), String> {
     let (weight, then) = text.split_once(char::is_whitespace).ok_or("expected either N REPLY | N REPLY …")?;
     match weight.parse() {
         Ok(weight) if weight > 0 => Ok((weight, step(then.trim())?)),
-        _ => Err(format!("{weight} is no weight, expected a positive number")),
+        _ => Err(format!("{weight} is not a weight, expected a positive number")),
     }
 }
 
@@ -296,14 +296,14 @@ fn moment(text: &str, variants: &[&str]) -> Result<Moment, String> {
             }
             Says::Failed { variant: Some(variant.to_owned()), code: code.to_owned() }
         }
-        _ => return Err(format!("{text:?} is no state")),
+        _ => return Err(format!("{text:?} is not a state")),
     };
     Ok(Moment { after, says })
 }
 
 /// `500ms`, `3s`, `2m`.
 fn time(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no time, expected 500ms, 3s or 2m");
+    let wrong = || format!("{text:?} is not a time, expected 500ms, 3s or 2m");
     let (number, unit) = text.split_at(text.find(|char: char| !char.is_ascii_digit()).ok_or_else(wrong)?);
     let number: u32 = number.parse().map_err(|_| wrong())?;
     match unit {
@@ -384,22 +384,22 @@ mod tests {
     fn a_bad_line_is_named() {
         for (text, problem) in [
             ("otherwise: then settled\nsomebody: then settled", "line 2: expected payee"),
-            ("otherwise: pay gladly", "line 1: \"gladly\" is no reply"),
-            ("otherwise: pay html 1000", "line 1: \"1000\" is no HTTP status"),
-            ("otherwise: then after soon settled", "line 1: \"soon\" is no time"),
+            ("otherwise: pay gladly", "line 1: \"gladly\" is not a reply"),
+            ("otherwise: pay html 1000", "line 1: \"1000\" is not an HTTP status"),
+            ("otherwise: then after soon settled", "line 1: \"soon\" is not a time"),
             (
                 "otherwise: then after 9999999999999999999m settled",
-                "line 1: \"9999999999999999999m\" is no time",
+                "line 1: \"9999999999999999999m\" is not a time",
             ),
             ("otherwise: then failed-loudly X", "line 1: this rail has no failed-loudly"),
             (
                 "otherwise: then failed AC04 as-group",
                 "line 1: \"failed AC04 as-group\" has more than one word",
             ),
-            ("otherwise: give up", "line 1: \"give\" is no part"),
-            ("otherwise: pay either 0 accept", "line 1: 0 is no weight"),
-            ("otherwise: pay truncate soon", "line 1: \"soon\" is no HTTP status"),
-            ("session gladly", "line 1: \"gladly\" is no reply"),
+            ("otherwise: give up", "line 1: \"give\" is not a part"),
+            ("otherwise: pay either 0 accept", "line 1: 0 is not a weight"),
+            ("otherwise: pay truncate soon", "line 1: \"soon\" is not an HTTP status"),
+            ("session gladly", "line 1: \"gladly\" is not a reply"),
             ("session accept\nsession accept", "line 2: a second session"),
             ("session", "line 1: expected WHO"),
         ] {

@@ -26,7 +26,7 @@ use crate::ledger::Question;
 use crate::line::Line;
 use crate::options::Recorded;
 use crate::order::Order;
-use crate::rail::{Ask, Asked, Reply};
+use crate::rail::{Ask, RailRequest, Reply};
 use crate::script::{Plan, Says};
 use crate::world::World;
 use crate::{callback, control};
@@ -34,7 +34,7 @@ use crate::{callback, control};
 const BODY_BYTES_MAX: usize = 1 << 20;
 
 /// What is done instead of replying, or with the reply.
-enum Manner {
+enum Delivery {
     Whole,
     Truncated,
     Close,
@@ -43,26 +43,26 @@ enum Manner {
 }
 
 impl World {
-    fn record(&self, asked: &Asked, reply: &Reply, manner: &Manner) {
+    fn record(&self, asked: &RailRequest, reply: &Reply, delivery: &Delivery) {
         let Some(recorded) = &self.recorded else { return };
-        let reply = matches!(manner, Manner::Whole).then(|| reply.body.clone());
+        let reply = matches!(delivery, Delivery::Whole).then(|| reply.body.clone());
         let request = String::from_utf8_lossy(&asked.body).into_owned();
         recorded.lock().unwrap_or_else(PoisonError::into_inner).push(Recorded { request, reply });
     }
 
-    async fn answer(self: &Arc<Self>, asked: &Asked) -> (Reply, Manner) {
+    async fn answer(self: &Arc<Self>, asked: &RailRequest) -> (Reply, Delivery) {
         match self.rail.read(asked, &self.tokens) {
-            Err(reply) => (reply, Manner::Whole),
+            Err(reply) => (reply, Delivery::Whole),
             Ok(Ask::Session) => self.open().await,
             Ok(Ask::Pay(order)) => self.pay(order).await,
             Ok(Ask::Status(key)) => self.ask(&key).await,
-            Ok(Ask::Balance(currency)) => (self.rail.balance(&currency, &self.float()), Manner::Whole),
-            Ok(Ask::Payee(payee)) => (self.rail.payee(&payee), Manner::Whole),
-            Ok(Ask::Keys) => (self.rail.keys(), Manner::Whole),
+            Ok(Ask::Balance(currency)) => (self.rail.balance(&currency, &self.float()), Delivery::Whole),
+            Ok(Ask::Payee(payee)) => (self.rail.payee(&payee), Delivery::Whole),
+            Ok(Ask::Keys) => (self.rail.keys(), Delivery::Whole),
         }
     }
 
-    async fn open(&self) -> (Reply, Manner) {
+    async fn open(&self) -> (Reply, Delivery) {
         let script = self.script();
         let fault = script.session_fault(&self.seed);
         if let Some(fault) = fault.filter(|fault| fault.before) {
@@ -72,16 +72,16 @@ impl World {
         let reply = self.rail.session(&self.tokens.issue(), self.tokens.lifetime);
         match fault {
             Some(fault) => self.spoil(fault, Some(reply)).await,
-            None => (reply, Manner::Whole),
+            None => (reply, Delivery::Whole),
         }
     }
 
-    async fn pay(self: &Arc<Self>, order: Box<Order>) -> (Reply, Manner) {
+    async fn pay(self: &Arc<Self>, order: Box<Order>) -> (Reply, Delivery) {
         let script = self.script();
         let plan =
             || script.plan(&order).or_else(|| self.rail.plan(&order).map(Arc::new)).unwrap_or_default();
         let Some(arrival) = self.ledger().arrive(&order, plan) else {
-            return (Reply::new(507, "text/plain", "the simulator's books are full\n"), Manner::Whole);
+            return (Reply::new(507, "text/plain", "the simulator's books are full\n"), Delivery::Whole);
         };
         let fault = Plan::fault(&arrival.plan.pay, arrival.number, &self.seed, &order.key);
         if let Some(fault) = fault.filter(|fault| fault.before) {
@@ -101,13 +101,13 @@ impl World {
         };
         match fault {
             Some(fault) => self.spoil(fault, Some(reply)).await,
-            None => (reply, Manner::Whole),
+            None => (reply, Delivery::Whole),
         }
     }
 
-    async fn ask(&self, key: &str) -> (Reply, Manner) {
+    async fn ask(&self, key: &str) -> (Reply, Delivery) {
         let Some(Question { plan, number, found }) = self.ledger().ask(key) else {
-            return (self.rail.not_found(), Manner::Whole);
+            return (self.rail.not_found(), Delivery::Whole);
         };
         let reply = match found {
             None | Some((_, Says::Missing)) => self.rail.not_found(),
@@ -115,34 +115,34 @@ impl World {
         };
         match Plan::fault(&plan.ask, number, &self.seed, key) {
             Some(fault) => self.spoil(fault, Some(reply)).await,
-            None => (reply, Manner::Whole),
+            None => (reply, Delivery::Whole),
         }
     }
 
-    async fn spoil(&self, fault: &Fault, reply: Option<Reply>) -> (Reply, Manner) {
+    async fn spoil(&self, fault: &Fault, reply: Option<Reply>) -> (Reply, Delivery) {
         *self.ledger().faults.entry(fault.name()).or_default() += 1;
         let reply = reply.unwrap_or_else(|| Reply::empty(503));
         match &fault.kind {
-            Kind::Close => (reply, Manner::Close),
-            Kind::Reset => (reply, Manner::Reset),
-            Kind::Hang => (reply, Manner::Hang),
-            Kind::Truncate(None) => (reply, Manner::Truncated),
+            Kind::Close => (reply, Delivery::Close),
+            Kind::Reset => (reply, Delivery::Reset),
+            Kind::Hang => (reply, Delivery::Hang),
+            Kind::Truncate(None) => (reply, Delivery::Truncated),
             Kind::Truncate(Some(status)) => {
-                (Reply::new(*status, reply.content_type, reply.body), Manner::Truncated)
+                (Reply::new(*status, reply.content_type, reply.body), Delivery::Truncated)
             }
-            Kind::Html(status) => (Reply::html(*status), Manner::Whole),
-            Kind::Empty(status) => (Reply::empty(*status), Manner::Whole),
+            Kind::Html(status) => (Reply::html(*status), Delivery::Whole),
+            Kind::Empty(status) => (Reply::empty(*status), Delivery::Whole),
             Kind::Busy(retry_after) => {
-                (Reply { retry_after: *retry_after, ..self.rail.busy() }, Manner::Whole)
+                (Reply { retry_after: *retry_after, ..self.rail.busy() }, Delivery::Whole)
             }
             Kind::Stranger(code) => {
                 let says = Says::Failed { variant: None, code: code.clone() };
-                (self.rail.status(&Order::somebody_elses(), &says), Manner::Whole)
+                (self.rail.status(&Order::somebody_elses(), &says), Delivery::Whole)
             }
-            Kind::Refuse(status, code) => (self.rail.refused(*status, code), Manner::Whole),
+            Kind::Refuse(status, code) => (self.rail.refused(*status, code), Delivery::Whole),
             Kind::Slow(pause) => {
                 tokio::time::sleep(*pause).await;
-                (reply, Manner::Whole)
+                (reply, Delivery::Whole)
             }
         }
     }
@@ -205,30 +205,30 @@ async fn exchange(
 ) -> Result<Response<Body>, Cut> {
     let (head, body) = request.into_parts();
     let body = Limited::new(body, BODY_BYTES_MAX).collect().await.map_err(|_| Cut)?.to_bytes();
-    let asked = Asked {
+    let asked = RailRequest {
         method: head.method,
         path: head.uri.path().to_owned(),
         query: head.uri.query().map(ToOwned::to_owned),
         headers: head.headers,
         body: body.to_vec(),
     };
-    let (reply, manner) = match control::answer(world, &asked) {
-        Some(reply) => (reply, Manner::Whole),
+    let (reply, delivery) = match control::answer(world, &asked) {
+        Some(reply) => (reply, Delivery::Whole),
         None => {
-            let (reply, manner) = world.answer(&asked).await;
-            world.record(&asked, &reply, &manner);
-            (reply, manner)
+            let (reply, delivery) = world.answer(&asked).await;
+            world.record(&asked, &reply, &delivery);
+            (reply, delivery)
         }
     };
-    match manner {
-        Manner::Whole => Ok(written(&reply, whole(reply.body.clone()))),
-        Manner::Truncated => Ok(truncated(&reply)),
-        Manner::Close => Err(Cut),
-        Manner::Reset => {
+    match delivery {
+        Delivery::Whole => Ok(written(&reply, whole(reply.body.clone()))),
+        Delivery::Truncated => Ok(truncated(&reply)),
+        Delivery::Close => Err(Cut),
+        Delivery::Reset => {
             line.will_reset();
             Err(Cut)
         }
-        Manner::Hang => std::future::pending().await,
+        Delivery::Hang => std::future::pending().await,
     }
 }
 

@@ -3,15 +3,15 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::ledger::Ledger;
-use crate::options::{Options, Recorded};
-use crate::rail::Rail;
+use crate::options::{Recorded, SimulatorOptions};
+use crate::rail::RailModel;
 use crate::script::Script;
 use crate::tokens::Tokens;
 
 /// A rail and everything that happened to it.
 #[derive(Debug)]
 pub(crate) struct World {
-    pub rail: Box<dyn Rail>,
+    pub rail: Box<dyn RailModel>,
     pub tokens: Tokens,
     pub(crate) script: Mutex<Arc<Script>>,
     pub(crate) ledger: Mutex<Ledger>,
@@ -24,7 +24,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(rail: Box<dyn Rail>, options: &Options) -> Result<Self, String> {
+    pub(crate) fn new(rail: Box<dyn RailModel>, options: &SimulatorOptions) -> Result<Self, String> {
         Ok(Self {
             tokens: Tokens::new(options.token_lifetime),
             script: Mutex::new(Arc::new(Script::parse(&options.script, rail.variants())?)),

@@ -2,7 +2,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::embedded::{Options, Server};
+use crate::embedded::{Server, ServerOptions};
 use anyhow::Context;
 use outbox::retain::Retention;
 use outbox::{Database, migrate};
@@ -27,7 +27,7 @@ const MONTHS_AHEAD: i32 = 3;
 
 /// The server that everything is measured on, and the folder for what a run leaves.
 #[derive(Debug)]
-pub(super) struct Bed {
+pub(super) struct BenchServer {
     server: Server,
     out: PathBuf,
     databases: AtomicU32,
@@ -42,12 +42,16 @@ pub(super) struct Db {
     options: PgConnectOptions,
 }
 
-impl Bed {
+impl BenchServer {
     pub(super) async fn start(out: &Path) -> anyhow::Result<Self> {
         let settings = SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         let tcp_port = Some(free_port()?);
-        let server =
-            Server::start(Options { settings, tcp_port, ..Options::throwaway(out.join("postgres")) }).await?;
+        let server = Server::start(ServerOptions {
+            settings,
+            tcp_port,
+            ..ServerOptions::throwaway(out.join("postgres"))
+        })
+        .await?;
         Ok(Self { server, out: out.to_owned(), databases: AtomicU32::new(0) })
     }
 

@@ -11,7 +11,7 @@ use super::contestant::Contestant;
 use super::driver::Driver;
 use super::figures::{Line, Sample, number};
 use super::flow::Flow;
-use super::ground::Ground;
+use super::ground::BenchSetup;
 use super::meter::{Counts, Meter, Phase};
 use super::names::{MOCK, MOCK_CALLS};
 use super::ours::{self, Host};
@@ -20,7 +20,7 @@ use super::turns::in_turns;
 use super::{rails, shapes};
 
 pub(super) async fn down(
-    ground: &Ground,
+    ground: &BenchSetup,
     scenario: &Scenario,
     asked: &BurnDown,
 ) -> anyhow::Result<Vec<Line>> {
@@ -30,7 +30,7 @@ pub(super) async fn down(
 
 /// One size of the queue after the other, and the same number of payments of each.
 pub(super) async fn backlog(
-    ground: &Ground,
+    ground: &BenchSetup,
     scenario: &Scenario,
     asked: &Backlog,
 ) -> anyhow::Result<Vec<Line>> {
@@ -49,7 +49,7 @@ pub(super) async fn backlog(
 }
 
 pub(super) async fn at_once(
-    ground: &Ground,
+    ground: &BenchSetup,
     scenario: &Scenario,
     asked: &AtOnce,
 ) -> anyhow::Result<Vec<Line>> {
@@ -57,7 +57,7 @@ pub(super) async fn at_once(
     in_turns(ground, scenario, entrants, async |contestant| together(ground, asked, contestant).await).await
 }
 
-async fn burn(ground: &Ground, asked: &BurnDown, contestant: &Contestant) -> anyhow::Result<Sample> {
+async fn burn(ground: &BenchSetup, asked: &BurnDown, contestant: &Contestant) -> anyhow::Result<Sample> {
     let bed = &ground.bed;
     let payments = payments_of(ground, contestant, asked.payments, &asked.payments_of);
     let db = bed.fresh().await?;
@@ -112,7 +112,7 @@ fn sample(filled: Option<Phase>, emptied: Phase, (before, after): (Counts, Count
 }
 
 /// From the word to go to the last durable verdict, while the queue is still being filled.
-async fn together(ground: &Ground, asked: &AtOnce, contestant: &Contestant) -> anyhow::Result<Sample> {
+async fn together(ground: &BenchSetup, asked: &AtOnce, contestant: &Contestant) -> anyhow::Result<Sample> {
     let bed = &ground.bed;
     let payments = payments_of(ground, contestant, asked.payments, &asked.payments_of);
     let db = bed.fresh().await?;
@@ -152,7 +152,7 @@ async fn together(ground: &Ground, asked: &AtOnce, contestant: &Contestant) -> a
 }
 
 fn payments_of(
-    ground: &Ground,
+    ground: &BenchSetup,
     contestant: &Contestant,
     usual: usize,
     others: &BTreeMap<String, usize>,

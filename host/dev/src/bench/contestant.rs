@@ -1,6 +1,6 @@
 use std::time::Instant;
 
-use super::bed::{Bed, Db};
+use super::bed::{BenchServer, Db};
 use super::driver::{self, Driver};
 use super::figures::Line;
 use super::flow::Flow;
@@ -64,7 +64,7 @@ impl Contestant {
     }
 
     /// Brings its schema.
-    pub(super) async fn prepare(&self, bed: &Bed, db: &Db) -> anyhow::Result<()> {
+    pub(super) async fn prepare(&self, bed: &BenchServer, db: &Db) -> anyhow::Result<()> {
         match self {
             Self::Ours | Self::Floor | Self::Functions => db.migrate().await,
             Self::Rival(rival) => driver::prepare(rival, bed, db).await.map(drop),
@@ -74,7 +74,7 @@ impl Contestant {
     /// Enqueues so many payments. Floor and functions have them from us.
     pub(super) async fn fill(
         &self,
-        bed: &Bed,
+        bed: &BenchServer,
         db: &Db,
         meter: &mut Meter<'_>,
         payments: usize,
@@ -97,7 +97,7 @@ impl Contestant {
     /// Processes the first so many of what is there; others may stay behind.
     pub(super) async fn empty(
         &self,
-        bed: &Bed,
+        bed: &BenchServer,
         db: &Db,
         meter: &mut Meter<'_>,
         payments: usize,
@@ -117,7 +117,7 @@ impl Contestant {
 
 /// The time from the first host's readiness to the last verdict; what it took to start is not counted, as with rivals.
 async fn by_hosts(
-    bed: &Bed,
+    bed: &BenchServer,
     db: &Db,
     meter: &mut Meter<'_>,
     payments: usize,

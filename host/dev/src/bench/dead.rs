@@ -2,7 +2,7 @@
 
 use super::figures::{Line, Sample};
 use super::flow::Flow;
-use super::ground::Ground;
+use super::ground::BenchSetup;
 use super::ours::{self, Host};
 use super::rails;
 use super::scenario::{DeadRail, Scenario};
@@ -14,14 +14,18 @@ const FOURTH: &str = "south";
 const CALLS: u32 = 32;
 const DELAY_MS: u32 = 20;
 
-pub(super) async fn run(ground: &Ground, scenario: &Scenario, asked: &DeadRail) -> anyhow::Result<Vec<Line>> {
+pub(super) async fn run(
+    ground: &BenchSetup,
+    scenario: &Scenario,
+    asked: &DeadRail,
+) -> anyhow::Result<Vec<Line>> {
     let payments = ground.scaled(asked.payments);
     let entrants =
         ground.ours([("four rails well".to_owned(), false), ("one of four dead".to_owned(), true)]);
     in_turns(ground, scenario, entrants, async |dead| one(ground, payments, *dead).await).await
 }
 
-async fn one(ground: &Ground, payments: usize, dead: bool) -> anyhow::Result<Sample> {
+async fn one(ground: &BenchSetup, payments: usize, dead: bool) -> anyhow::Result<Sample> {
     let bed = &ground.bed;
     let db = bed.fresh().await?;
     db.migrate().await?;

@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::bed::{Bed, Db};
+use super::bed::{BenchServer, Db};
 use super::rival::Rival;
 use super::{flow, process};
 
@@ -50,7 +50,12 @@ pub(super) struct Event {
 }
 
 impl Driver {
-    pub(super) fn start(bed: &Bed, db: &Db, rival: &Rival, arguments: &[&str]) -> anyhow::Result<Self> {
+    pub(super) fn start(
+        bed: &BenchServer,
+        db: &Db,
+        rival: &Rival,
+        arguments: &[&str],
+    ) -> anyhow::Result<Self> {
         let (program, first) = rival.command.split_first().context("a rival without a command")?;
         // A program of its own is named from its folder; others are looked for as usual.
         let program = if program.contains('/') { rival.folder.join(program) } else { program.into() };
@@ -124,7 +129,7 @@ impl Driver {
 }
 
 /// Has a rival bring its schema; the answer is its version.
-pub(super) async fn prepare(rival: &Rival, bed: &Bed, db: &Db) -> anyhow::Result<String> {
+pub(super) async fn prepare(rival: &Rival, bed: &BenchServer, db: &Db) -> anyhow::Result<String> {
     let mut driver = Driver::start(bed, db, rival, &["prepare"])?;
     let version = driver.hear("prepared").await?.version.context("it did not tell its version")?;
     driver.close().await?;

@@ -5,9 +5,9 @@ use std::time::Instant;
 use anyhow::ensure;
 use outbox::Error;
 use outbox::complete::Completion;
-use outbox::lease::{Executor, Lease, Room};
+use outbox::lease::{ClaimLimit, Executor, Lease};
 use tokio::sync::mpsc::{self, Sender};
-use verdict::outcome::{MoneyMoved, Outcome, Proof, State};
+use verdict::outcome::{CompletionState, MoneyMoved, Outcome, Provenance};
 
 use super::bed::Db;
 use super::meter::{Meter, Phase};
@@ -48,8 +48,13 @@ async fn claim(executor: Executor, payments: usize, claimed: Sender<Vec<Lease>>)
     let (mut left, mut after) = (payments, None);
     while left > 0 {
         let limit = left.min(ROWS_PER_BATCH) as i32;
-        let rooms =
-            [Room { rail_type: MOCK.to_owned(), limit, lease_seconds: LEASE_SECONDS, after, only: None }];
+        let rooms = [ClaimLimit {
+            rail_type: MOCK.to_owned(),
+            limit,
+            lease_seconds: LEASE_SECONDS,
+            after,
+            only: None,
+        }];
         let leases = executor.claim(limit, &rooms, TAKEOVERS_MAX).await?;
         let Some(last) = leases.iter().map(|lease| lease.next_attempt_at).max() else { break };
         (left, after) = (left.saturating_sub(leases.len()), Some(last));
@@ -63,13 +68,13 @@ async fn claim(executor: Executor, payments: usize, claimed: Sender<Vec<Lease>>)
 /// What a host writes of the mock's answer.
 fn completion(lease: &Lease) -> Completion {
     Completion {
-        held: lease.held(),
+        held: lease.lease_ref(),
         outcome: Outcome {
             money_moved: Some(MoneyMoved::Yes),
             rail_reference: Some("mock-0123456789abcdef".to_owned()),
             latency_ms: Some(1),
-            proof: Proof { adapter_digest: Some([7; 32]), ..Proof::default() },
-            ..Outcome::new(State::Dispatched)
+            proof: Provenance { adapter_digest: Some([7; 32]), ..Provenance::default() },
+            ..Outcome::new(CompletionState::Dispatched)
         },
     }
 }

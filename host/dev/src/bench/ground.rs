@@ -1,6 +1,6 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::bed::Bed;
+use super::bed::BenchServer;
 use super::contestant::Contestant;
 use super::driver;
 use super::figures::Line;
@@ -14,8 +14,8 @@ const QUICK_DIVISOR: usize = 20;
 
 /// Where it is measured, and who is there.
 #[derive(Debug)]
-pub(super) struct Ground {
-    pub bed: Bed,
+pub(super) struct BenchSetup {
+    pub bed: BenchServer,
     /// Those that could be prepared.
     rivals: Vec<Rival>,
     /// The contestants that were asked for, by name.
@@ -24,10 +24,10 @@ pub(super) struct Ground {
     rounds: Option<u32>,
 }
 
-impl Ground {
+impl BenchSetup {
     /// Tries every rival that is wanted, and leaves out those that do not run.
     pub(super) async fn open(
-        bed: Bed,
+        bed: BenchServer,
         rivals: Vec<Rival>,
         wanted: Vec<String>,
         quick: bool,

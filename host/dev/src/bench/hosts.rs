@@ -2,7 +2,7 @@
 
 use super::figures::{Line, Sample};
 use super::flow::Flow;
-use super::ground::Ground;
+use super::ground::BenchSetup;
 use super::names::MOCK;
 use super::ours::{self, Host};
 use super::rails;
@@ -17,7 +17,11 @@ const RATE: &str = "select (0.6 * count(*) / extract(epoch from
                              - percentile_disc(0.2) within group (order by completed_at)))::double precision
                       from symphony.payment_outbox_attempts";
 
-pub(super) async fn run(ground: &Ground, scenario: &Scenario, asked: &Hosts) -> anyhow::Result<Vec<Line>> {
+pub(super) async fn run(
+    ground: &BenchSetup,
+    scenario: &Scenario,
+    asked: &Hosts,
+) -> anyhow::Result<Vec<Line>> {
     let payments = ground.scaled(asked.payments);
     let circumstances = asked
         .hosts
@@ -27,7 +31,7 @@ pub(super) async fn run(ground: &Ground, scenario: &Scenario, asked: &Hosts) -> 
     in_turns(ground, scenario, entrants, async |hosts| one(ground, payments, *hosts).await).await
 }
 
-async fn one(ground: &Ground, payments: usize, hosts: usize) -> anyhow::Result<Sample> {
+async fn one(ground: &BenchSetup, payments: usize, hosts: usize) -> anyhow::Result<Sample> {
     let bed = &ground.bed;
     let db = bed.fresh().await?;
     db.migrate().await?;

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::figures::{Line, Sample, number, percentile};
 use super::flow::Flow;
-use super::ground::Ground;
+use super::ground::BenchSetup;
 use super::history::{self, milliseconds};
 use super::names::MOCK;
 use super::ours::Host;
@@ -22,7 +22,7 @@ const DELAY_MS: u32 = 1;
 const OTHERS: usize = 1_000;
 
 pub(super) async fn run(
-    ground: &Ground,
+    ground: &BenchSetup,
     scenario: &Scenario,
     asked: &HotParticipant,
 ) -> anyhow::Result<Vec<Line>> {
@@ -34,7 +34,7 @@ pub(super) async fn run(
     in_turns(ground, scenario, entrants, async |backlog| one(ground, *backlog).await).await
 }
 
-async fn one(ground: &Ground, backlog: usize) -> anyhow::Result<Sample> {
+async fn one(ground: &BenchSetup, backlog: usize) -> anyhow::Result<Sample> {
     let bed = &ground.bed;
     let db = bed.fresh().await?;
     db.migrate().await?;

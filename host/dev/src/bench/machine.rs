@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 use sqlx::Connection;
 
-use super::bed::{Bed, SETTINGS};
+use super::bed::{BenchServer, SETTINGS};
 use super::rival::Rival;
 
 /// Where and on what the figures were measured.
@@ -36,7 +36,7 @@ struct RivalFacts {
 }
 
 impl Machine {
-    pub(super) async fn look(bed: &Bed, quick: bool) -> anyhow::Result<Self> {
+    pub(super) async fn look(bed: &BenchServer, quick: bool) -> anyhow::Result<Self> {
         let mut connection = bed.connect().await?;
         let postgres: String = sqlx::query_scalar("show server_version").fetch_one(&mut connection).await?;
         let mut settings = Vec::new();

@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use sqlx::{Connection, PgConnection};
 
-use super::bed::{Bed, Db};
+use super::bed::{BenchServer, Db};
 use super::process;
 
 /// Backends tell what they counted when they end, or long after their last statement.
@@ -12,7 +12,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Reads what PostgreSQL has to do for a run, from outside of the run's database.
 #[derive(Debug)]
 pub(super) struct Meter<'b> {
-    bed: &'b Bed,
+    bed: &'b BenchServer,
     db: &'b Db,
     watching: PgConnection,
 }
@@ -49,7 +49,7 @@ pub(super) struct Counts {
 }
 
 impl<'b> Meter<'b> {
-    pub(super) async fn open(bed: &'b Bed, db: &'b Db) -> anyhow::Result<Self> {
+    pub(super) async fn open(bed: &'b BenchServer, db: &'b Db) -> anyhow::Result<Self> {
         Ok(Self { bed, db, watching: bed.connect().await? })
     }
 

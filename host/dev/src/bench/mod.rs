@@ -47,9 +47,9 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow};
 use clap::Args;
 
-use bed::Bed;
+use bed::BenchServer;
 use figures::Line;
-use ground::Ground;
+use ground::BenchSetup;
 use machine::Machine;
 use report::{Measured, Report};
 use rival::Rival;
@@ -66,7 +66,7 @@ pub struct Bench {
     /// Files that say what is measured; without any, those of config/bench.
     #[arg(value_name = "SCENARIO")]
     scenarios: Vec<PathBuf>,
-    /// Where tables, plots and samples are written, and the PostgreSQL lives while it is needed.
+    /// Folder for tables, plots, samples and the temporary PostgreSQL.
     #[arg(long, value_name = "FOLDER", default_value = "target/bench")]
     out: PathBuf,
     /// Holds a folder for each rival, with its driver and a file rival.toml.
@@ -78,7 +78,7 @@ pub struct Bench {
     /// A smoke test of the benchmark itself: a twentieth of everything, one round. Its figures mean nothing.
     #[arg(long)]
     quick: bool,
-    /// As many rounds, whatever the scenarios say.
+    /// Number of rounds; overrides the scenarios.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
 }
@@ -97,9 +97,9 @@ impl Bench {
         let (scenarios, contestants) = self.wanted(&rivals)?;
         let out = std::path::absolute(&self.out)?;
         fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
-        let bed = Bed::start(&out).await?;
+        let bed = BenchServer::start(&out).await?;
         let machine = Machine::look(&bed, self.quick).await?;
-        let ground = Ground::open(bed, rivals, contestants, self.quick, self.rounds).await?;
+        let ground = BenchSetup::open(bed, rivals, contestants, self.quick, self.rounds).await?;
         let mut report = Report::new(machine.with_rivals(ground.rivals()), &out);
         for scenario in scenarios {
             say(&format!("{}: {}", scenario.name, scenario.about));
@@ -142,7 +142,7 @@ impl Bench {
     }
 }
 
-async fn measure(ground: &Ground, scenario: &Scenario) -> anyhow::Result<Vec<Line>> {
+async fn measure(ground: &BenchSetup, scenario: &Scenario) -> anyhow::Result<Vec<Line>> {
     match &scenario.kind {
         Kind::BurnDown(asked) => burn::down(ground, scenario, asked).await,
         Kind::AtOnce(asked) => burn::at_once(ground, scenario, asked).await,

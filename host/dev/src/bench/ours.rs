@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
-use super::bed::{Bed, Db};
+use super::bed::{BenchServer, Db};
 use super::process;
 use super::rails::RailFile;
 
@@ -46,7 +46,12 @@ pub(super) struct Reached {
 
 impl Host {
     /// Returns once it says that it serves; what is due is on its way from then on.
-    pub(super) async fn start(bed: &Bed, db: &Db, number: usize, rails: &[RailFile]) -> anyhow::Result<Self> {
+    pub(super) async fn start(
+        bed: &BenchServer,
+        db: &Db,
+        number: usize,
+        rails: &[RailFile],
+    ) -> anyhow::Result<Self> {
         let folder = bed.folder(&format!("hosts/{}-{number}", db.name))?;
         write_configuration(&folder, &bed.compiled(), rails)?;
         let mut child = Command::new(std::env::current_exe()?)

@@ -9,7 +9,7 @@ use super::contestant::Contestant;
 use super::driver::{self, Driver};
 use super::figures::{Line, Sample};
 use super::flow::Flow;
-use super::ground::Ground;
+use super::ground::BenchSetup;
 use super::ours::{self, Host};
 use super::rail::Rail;
 use super::rails;
@@ -22,7 +22,11 @@ const SETTLE: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const PLAIN: &str = "plain";
 
-pub(super) async fn run(ground: &Ground, scenario: &Scenario, asked: &SlowRail) -> anyhow::Result<Vec<Line>> {
+pub(super) async fn run(
+    ground: &BenchSetup,
+    scenario: &Scenario,
+    asked: &SlowRail,
+) -> anyhow::Result<Vec<Line>> {
     let calls = ground.scaled(asked.calls as usize);
     let delay = Duration::from_secs(ground.scaled_seconds(asked.delay_seconds));
     let entrants = ground.contestants(scenario);
@@ -34,7 +38,7 @@ pub(super) async fn run(ground: &Ground, scenario: &Scenario, asked: &SlowRail) 
     .await
 }
 
-async fn by_us(ground: &Ground, calls: usize, delay: Duration) -> anyhow::Result<Sample> {
+async fn by_us(ground: &BenchSetup, calls: usize, delay: Duration) -> anyhow::Result<Sample> {
     let bed = &ground.bed;
     let db = bed.fresh().await?;
     db.migrate().await?;
@@ -54,7 +58,12 @@ async fn by_us(ground: &Ground, calls: usize, delay: Duration) -> anyhow::Result
     Ok(sample(calls, idle_kib, peak_kib, cpu_us))
 }
 
-async fn by_rival(ground: &Ground, rival: &Rival, calls: usize, delay: Duration) -> anyhow::Result<Sample> {
+async fn by_rival(
+    ground: &BenchSetup,
+    rival: &Rival,
+    calls: usize,
+    delay: Duration,
+) -> anyhow::Result<Sample> {
     let bed = &ground.bed;
     let db = bed.fresh().await?;
     driver::prepare(rival, bed, &db).await?;

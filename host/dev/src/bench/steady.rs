@@ -13,7 +13,7 @@ use super::contestant::Contestant;
 use super::driver::{self, Driver};
 use super::figures::{Line, Sample, number, percentile};
 use super::flow::Flow;
-use super::ground::Ground;
+use super::ground::BenchSetup;
 use super::history::{self, milliseconds};
 use super::ours::{self, Host};
 use super::rail::Rail;
@@ -32,7 +32,11 @@ const PLAIN: &str = "plain";
 /// A payment's commit was acknowledged then.
 type Committed<K> = Vec<(K, DateTime<Utc>)>;
 
-pub(super) async fn run(ground: &Ground, scenario: &Scenario, asked: &Steady) -> anyhow::Result<Vec<Line>> {
+pub(super) async fn run(
+    ground: &BenchSetup,
+    scenario: &Scenario,
+    asked: &Steady,
+) -> anyhow::Result<Vec<Line>> {
     let (rate, seconds) = (asked.rate.get(), ground.scaled_seconds(asked.seconds));
     say(&format!("  {} payments a second for {seconds} s", number(rate as f64)));
     let entrants = ground.contestants(scenario);
@@ -48,7 +52,7 @@ pub(super) async fn run(ground: &Ground, scenario: &Scenario, asked: &Steady) ->
     .await
 }
 
-async fn by_us(ground: &Ground, calls: u32, rate: u64, seconds: u64) -> anyhow::Result<Sample> {
+async fn by_us(ground: &BenchSetup, calls: u32, rate: u64, seconds: u64) -> anyhow::Result<Sample> {
     let bed = &ground.bed;
     let db = bed.fresh().await?;
     db.migrate().await?;
@@ -88,7 +92,7 @@ async fn produce(ingest: &Ingest, rate: u64, seconds: u64) -> anyhow::Result<Com
 }
 
 async fn by_rival(
-    ground: &Ground,
+    ground: &BenchSetup,
     rival: &Rival,
     calls: u32,
     rate: u64,

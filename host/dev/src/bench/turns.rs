@@ -3,14 +3,14 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::figures::{Ending, Line, Sample, Taken, number};
-use super::ground::Ground;
+use super::ground::BenchSetup;
 use super::scenario::Scenario;
 use terminal::print::say;
 
 /// Lets everybody run once in every round, each round beginning with another, so that what changes on the machine meets all alike.
 /// Whoever fails or takes too long has no further turn.
 pub(super) async fn in_turns<T>(
-    ground: &Ground,
+    ground: &BenchSetup,
     scenario: &Scenario,
     mut entrants: Vec<(Line, T)>,
     run: impl AsyncFn(&T) -> anyhow::Result<Sample>,

@@ -28,7 +28,11 @@ impl Hosts {
         let folder = postgres.with_file_name("demo");
         let rails = folder.join("rails");
         if folder.exists() {
-            ensure!(folder.join(FILE).exists(), "{} is in the way and not the demo's", folder.display());
+            ensure!(
+                folder.join(FILE).exists(),
+                "{} exists and was not created by the demo",
+                folder.display()
+            );
             fs::remove_dir_all(&folder)?;
         }
         fs::create_dir_all(&rails).with_context(|| format!("cannot make {}", rails.display()))?;

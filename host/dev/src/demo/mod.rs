@@ -41,7 +41,7 @@ pub struct Demo {
 
 /// What the demo stands on.
 #[derive(Debug)]
-pub struct Ground<'g> {
+pub struct DemoSetup<'g> {
     pub database: &'g Database,
     pub attempts_days: i32,
     pub months_ahead: i32,
@@ -52,7 +52,7 @@ pub struct Ground<'g> {
 }
 
 impl Demo {
-    pub async fn run(self, ground: &Ground<'_>) -> anyhow::Result<ExitCode> {
+    pub async fn run(self, ground: &DemoSetup<'_>) -> anyhow::Result<ExitCode> {
         let run = Uuid::now_v7();
         say(&format!(
             "Accepting {} payments of {PARTICIPANTS} participants on four rails: MTN, Airtel, a bank (simulated, one reply in ten goes wrong) and the mock …",
@@ -90,7 +90,7 @@ impl Demo {
     }
 }
 
-async fn accept(ground: &Ground<'_>, run: Uuid, payments: u32) -> anyhow::Result<Vec<Uuid>> {
+async fn accept(ground: &DemoSetup<'_>, run: Uuid, payments: u32) -> anyhow::Result<Vec<Uuid>> {
     Retention::new(ground.database, ground.attempts_days).create_ahead(ground.months_ahead).await?;
     let ingest = Ingest::new(ground.database, 1);
     let wanted: Vec<NewPayment> = (0..payments as usize)
@@ -112,7 +112,7 @@ async fn accept(ground: &Ground<'_>, run: Uuid, payments: u32) -> anyhow::Result
 }
 
 /// Shows the queue going down, and kills a host on the way.
-async fn watch(ground: &Ground<'_>, hosts: &mut Hosts, payments: usize) -> anyhow::Result<()> {
+async fn watch(ground: &DemoSetup<'_>, hosts: &mut Hosts, payments: usize) -> anyhow::Result<()> {
     let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} payments  {msg}")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
     let progress = ProgressBar::new(payments as u64).with_style(style);
@@ -128,7 +128,7 @@ async fn watch(ground: &Ground<'_>, hosts: &mut Hosts, payments: usize) -> anyho
         let done = (payments as u64).saturating_sub(open.unsigned_abs());
         progress.set_position(done);
         progress.set_message(format!(
-            "{} in flight, {} to be asked about",
+            "{} in flight, {} to be queried",
             ours().map(|rail| rail.leased_count).sum::<i64>(),
             ours().map(|rail| rail.unsettled).sum::<i64>()
         ));

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::rail_files;
 use anyhow::Context;
 use payment::KeyForm;
-use rail_simulators::{Name, Options, Simulator};
+use rail_simulators::{Name, Simulator, SimulatorOptions};
 use serde_json::{Value, json};
 use toml::{Table, Value as Toml};
 
@@ -70,7 +70,8 @@ pub(super) async fn start(folder: &Path) -> anyhow::Result<Vec<Played>> {
             "amount *.13: {FAULTS}; then failed {no}\namount *.31: {FAULTS}; then failed {strange}\n\
              amount *.7*: {FAULTS}; then pending, after 2s settled\notherwise: {FAULTS}"
         );
-        let options = Options { seed: "demo".to_owned(), ..Options::new(name).script(&script) };
+        let options =
+            SimulatorOptions { seed: "demo".to_owned(), ..SimulatorOptions::new(name).script(&script) };
         let simulator = Simulator::start(options).await?;
         let base = simulator.base();
         let file = file(name.as_str(), |text| {

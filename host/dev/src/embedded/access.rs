@@ -9,7 +9,7 @@ use sqlx::{ConnectOptions, Connection};
 
 use super::cluster::{self, SUPERUSER};
 use super::leftover::PidFile;
-use super::place::Place;
+use super::place::ClusterFolder;
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
@@ -22,7 +22,7 @@ pub(super) struct Access {
 
 impl Access {
     /// To a server that another process runs, if it is far enough to say where.
-    pub(super) fn read(place: &Place) -> Option<Self> {
+    pub(super) fn read(place: &ClusterFolder) -> Option<Self> {
         let PidFile { socket_folder, port, .. } = PidFile::read(&place.data())?;
         Some(Self { socket_folder, port, password: cluster::read_password(place).ok()? })
     }

@@ -5,11 +5,11 @@ use std::io;
 use std::path::PathBuf;
 
 use super::Error;
-use super::place::Place;
+use super::place::ClusterFolder;
 
 pub(super) struct Claim {
     wanted: PathBuf,
-    place: Option<Place>,
+    place: Option<ClusterFolder>,
 }
 
 impl Claim {
@@ -18,10 +18,10 @@ impl Claim {
     }
 
     /// The folder and its lock, or nothing while another process has it.
-    pub(super) async fn attempt(&mut self) -> Result<Option<(Place, File)>, Error> {
+    pub(super) async fn attempt(&mut self) -> Result<Option<(ClusterFolder, File)>, Error> {
         let (wanted, known) = (self.wanted.clone(), self.place.take());
         let attempt = blocking(move || {
-            let place = known.map_or_else(|| Place::prepare(&wanted), Ok)?;
+            let place = known.map_or_else(|| ClusterFolder::prepare(&wanted), Ok)?;
             let lock = place.try_own()?;
             Ok((place, lock))
         });
@@ -38,7 +38,7 @@ impl Claim {
     }
 
     /// The folder that the last attempt did not get.
-    pub(super) fn place(&self) -> Option<&Place> {
+    pub(super) fn place(&self) -> Option<&ClusterFolder> {
         self.place.as_ref()
     }
 }

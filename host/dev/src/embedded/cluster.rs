@@ -8,7 +8,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::binaries::{self, Binaries};
-use super::place::{Place, open_ours, unless_absent};
+use super::place::{ClusterFolder, open_ours, unless_absent};
 use super::{Error, Lifetime, account, process};
 
 /// The superuser of every cluster of ours.
@@ -18,7 +18,7 @@ const INITDB_LIMIT: Duration = Duration::from_secs(120);
 
 /// Finds binaries that fit the cluster in the folder, making one if there is none, and returns them with the password.
 pub(super) fn prepare(
-    place: &Place,
+    place: &ClusterFolder,
     wanted: Option<u32>,
     lifetime: Lifetime,
 ) -> Result<(Binaries, String), Error> {
@@ -34,7 +34,7 @@ pub(super) fn prepare(
     Ok((binaries, password))
 }
 
-pub(super) fn read_password(place: &Place) -> Result<String, Error> {
+pub(super) fn read_password(place: &ClusterFolder) -> Result<String, Error> {
     let path = place.password();
     fs::read_to_string(&path).map(|text| text.trim_end().to_owned()).map_err(Error::io("read", &path))
 }
@@ -45,7 +45,7 @@ fn major_of(data: &Path) -> Option<u32> {
 }
 
 /// A new one for a new cluster: one that is there already belongs to an initdb that did not get to its end.
-fn write_password(place: &Place) -> Result<String, Error> {
+fn write_password(place: &ClusterFolder) -> Result<String, Error> {
     let path = place.password();
     unless_absent(fs::remove_file(&path)).map_err(Error::io("remove", &path))?;
     let password = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
@@ -55,7 +55,7 @@ fn write_password(place: &Place) -> Result<String, Error> {
     Ok(password)
 }
 
-fn create(place: &Place, binaries: &Binaries, lifetime: Lifetime) -> Result<(), Error> {
+fn create(place: &ClusterFolder, binaries: &Binaries, lifetime: Lifetime) -> Result<(), Error> {
     place.remove_new_data();
     // Not every system has the better locale, and only trying tells.
     let mut output = String::new();
@@ -70,7 +70,7 @@ fn create(place: &Place, binaries: &Binaries, lifetime: Lifetime) -> Result<(), 
 }
 
 fn initdb(
-    place: &Place,
+    place: &ClusterFolder,
     data: &Path,
     binaries: &Binaries,
     lifetime: Lifetime,

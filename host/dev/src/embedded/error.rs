@@ -8,7 +8,7 @@ pub enum Error {
     Io { what: &'static str, path: PathBuf, source: io::Error },
 
     #[error(
-        "{wanted} is not on this machine and could not be fetched ({why}): install it from your distribution, \
+        "{wanted} is not on this machine and could not be downloaded ({why}): install it from your distribution, \
          or set RAILHOST_PG_BIN to the folder that holds its postgres and initdb"
     )]
     NoBinaries { wanted: String, why: String },
@@ -24,7 +24,7 @@ pub enum Error {
     #[error("PostgreSQL does not run as root, and /etc/passwd has neither a user postgres nor a user nobody")]
     NoAccount,
 
-    #[error("{} holds something that is not an embedded PostgreSQL of ours, so it is left alone", path.display())]
+    #[error("{} holds something other than our embedded PostgreSQL; it was not touched", path.display())]
     Foreign { path: PathBuf },
 
     #[error("the cluster in {} is PostgreSQL {found} where {wanted} is wanted", folder.display())]

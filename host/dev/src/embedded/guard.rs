@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Stdio};
 use std::time::Duration;
 
-use super::place::Place;
+use super::place::ClusterFolder;
 use super::process::wait_until;
 use super::{Error, Lifetime, account};
 
@@ -35,7 +35,7 @@ pub(super) enum Watched {
 impl Guardian {
     /// Starts it with a copy of the lock, so that nobody takes the folder before it is done.
     pub(super) fn start(
-        place: &Place,
+        place: &ClusterFolder,
         socket_folder: &Path,
         lifetime: Lifetime,
         lock: &File,

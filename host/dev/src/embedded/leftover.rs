@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::place::{Place, unless_absent};
+use super::place::{ClusterFolder, unless_absent};
 use super::{Error, process};
 
 /// PostgreSQL itself kills what does not quit within 5 s.
@@ -14,7 +14,7 @@ const QUIT_LIMIT: Duration = Duration::from_secs(8);
 const KILL_LIMIT: Duration = Duration::from_secs(8);
 
 /// Ends every process of an earlier server in this folder and removes its traces. Only the folder's owner may call it.
-pub(super) fn clean(place: &Place, socket_folder: &Path) -> Result<(), Error> {
+pub(super) fn clean(place: &ClusterFolder, socket_folder: &Path) -> Result<(), Error> {
     let data = place.data();
     let left = process::postgres_in(&data);
     if !left.is_empty() {

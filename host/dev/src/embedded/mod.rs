@@ -37,9 +37,9 @@ pub use error::Error;
 pub use origin::Origin;
 pub use server::Server;
 
-/// How a server is to be run. Begin with [`Options::kept`] or [`Options::throwaway`].
+/// How a server is to be run. Begin with [`ServerOptions::kept`] or [`ServerOptions::throwaway`].
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct ServerOptions {
     /// The folder that holds the cluster, its log, its password and its socket, and nothing that is not ours.
     pub folder: PathBuf,
     /// The major version wanted; none means that of the cluster in the folder, else the newest at hand.
@@ -60,7 +60,7 @@ pub enum Lifetime {
     Throwaway,
 }
 
-impl Options {
+impl ServerOptions {
     pub fn kept(folder: impl Into<PathBuf>) -> Self {
         Self::new(folder.into(), Lifetime::Kept)
     }

@@ -19,12 +19,12 @@ const SOCKET_FOLDER_BYTES: usize = 90;
 const NEW_DATA: &str = "data.new-";
 
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct ClusterFolder {
     pub(super) folder: PathBuf,
     pub(super) account: Option<Account>,
 }
 
-impl Place {
+impl ClusterFolder {
     /// Makes the folder, private to the user the server runs as.
     pub(super) fn prepare(wanted: &Path) -> Result<Self, Error> {
         let account = Account::needed()?;

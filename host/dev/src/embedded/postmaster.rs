@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::binaries::Binaries;
-use super::place::{Place, open_ours};
+use super::place::{ClusterFolder, open_ours};
 use super::{Error, account, process};
 
 const DEFAULT_PORT: u16 = 5432;
@@ -56,7 +56,7 @@ impl Listening {
 
 impl Postmaster {
     pub(super) fn spawn(
-        place: &Place,
+        place: &ClusterFolder,
         binaries: &Binaries,
         listening: &Listening,
         settings: &[(String, String)],
@@ -134,7 +134,7 @@ impl Postmaster {
 }
 
 /// The end of the server's log.
-pub(super) fn log_tail(place: &Place) -> String {
+pub(super) fn log_tail(place: &ClusterFolder) -> String {
     const BYTES: u64 = 4096;
     let read = |path: &Path| -> Result<Vec<u8>, std::io::Error> {
         let mut file = std::fs::File::open(path)?;

@@ -12,9 +12,9 @@ use super::claim::{Claim, blocking};
 use super::guard::{Guardian, Watched};
 use super::leftover::{self, PidFile};
 use super::origin::Origin;
-use super::place::Place;
+use super::place::ClusterFolder;
 use super::postmaster::{self, End, Listening, Postmaster};
-use super::{Error, Lifetime, Options, cluster};
+use super::{Error, Lifetime, ServerOptions, cluster};
 
 /// Recovery after a crash comes before the first connection.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -28,7 +28,7 @@ const POLL: Duration = Duration::from_millis(25);
 /// guardian. Those who attached to it then lose their connections.
 #[derive(Debug)]
 pub struct Server {
-    place: Place,
+    place: ClusterFolder,
     access: Access,
     version_num: u32,
     owned: Option<Owned>,
@@ -48,7 +48,7 @@ struct Owned {
 
 impl Server {
     /// Starts a server in a folder that no one else is using, after waiting for an earlier one there to end.
-    pub async fn start(options: Options) -> Result<Self, Error> {
+    pub async fn start(options: ServerOptions) -> Result<Self, Error> {
         let deadline = Instant::now() + OWN_LIMIT;
         let mut claim = Claim::new(options.folder.clone());
         loop {
@@ -63,7 +63,7 @@ impl Server {
     }
 
     /// Starts a server in the folder, or uses the one that another process runs there.
-    pub async fn start_or_attach(options: Options) -> Result<Self, Error> {
+    pub async fn start_or_attach(options: ServerOptions) -> Result<Self, Error> {
         let deadline = Instant::now() + START_LIMIT;
         let mut claim = Claim::new(options.folder.clone());
         loop {
@@ -161,7 +161,7 @@ impl Server {
     }
 
     /// The server of another process, if it is up.
-    async fn attach(place: &Place, wanted: Option<u32>) -> Result<Option<Self>, Error> {
+    async fn attach(place: &ClusterFolder, wanted: Option<u32>) -> Result<Option<Self>, Error> {
         let Some(access) = Access::read(place) else { return Ok(None) };
         let Ok(version_num) = access.ask_version_num().await else { return Ok(None) };
         let server = Self { place: place.clone(), access, version_num, owned: None };
@@ -173,8 +173,8 @@ impl Server {
         }
     }
 
-    async fn run(options: Options, place: Place, lock: File) -> Result<Self, Error> {
-        let Options { major, lifetime, settings, tcp_port, .. } = options;
+    async fn run(options: ServerOptions, place: ClusterFolder, lock: File) -> Result<Self, Error> {
+        let ServerOptions { major, lifetime, settings, tcp_port, .. } = options;
         let listening = Listening { socket_folder: place.socket_folder()?, tcp_port };
         // Before there is anything to guard, so that there is no moment in which it is missing.
         let guardian = Guardian::start(&place, &listening.socket_folder, lifetime, &lock)?;
@@ -252,7 +252,7 @@ impl Server {
 
 impl Owned {
     /// Tells the guardian that a server is about to start, and starts another if it was killed.
-    fn ensure_guardian(&mut self, place: &Place) -> Result<(), Error> {
+    fn ensure_guardian(&mut self, place: &ClusterFolder) -> Result<(), Error> {
         let told = self.guardian.watch(Watched::Soon);
         if told.is_ok() {
             return Ok(());

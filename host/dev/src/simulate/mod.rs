@@ -10,7 +10,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use conformance::Case;
 use rail::definition::Definition;
-use rail_simulators::{Name, Options, Padding, Simulator};
+use rail_simulators::{Name, Padding, Simulator, SimulatorOptions};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -33,7 +33,7 @@ pub struct Simulate {
     /// mtn, airtel or bank.
     #[arg(required_unless_present = "file")]
     rail: Option<Name>,
-    /// Or a rail of your own, by its file: it answers as the recorded exchanges do.
+    /// Or your own rail, given by its rail file. It answers with the recorded exchanges.
     #[arg(long = "rail", value_name = "FILE", conflicts_with = "rail", requires = "exchanges")]
     file: Option<PathBuf>,
     /// The recorded exchanges of your own rail: a folder of JSON files, or a file with one a line.
@@ -48,19 +48,19 @@ pub struct Simulate {
     /// Decides what `either` in the script picks.
     #[arg(long, default_value = "1")]
     seed: String,
-    /// Pays again when a key comes again.
+    /// Do not deduplicate: pay again when a key is sent again.
     #[arg(long)]
     forgetful: bool,
     /// How Airtel wants its PIN padded.
     #[arg(long, value_enum, default_value = "pkcs1")]
     padding: PaddingName,
-    /// Airtel takes what is not signed, too.
+    /// Let Airtel accept unsigned requests too.
     #[arg(long)]
     unsigned: bool,
-    /// PEM, leaf first: it speaks TLS.
+    /// Certificate chain in PEM, leaf first. Turns TLS on.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_certificate: Option<PathBuf>,
-    /// PEM, of the certificate.
+    /// Private key of the certificate, in PEM.
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
 }
@@ -85,7 +85,7 @@ impl Simulate {
             Some(file) => fs::read_to_string(file)
                 .map_err(|error| BadArgument(format!("{}: {error}", file.display())))?,
         };
-        let options = Options {
+        let options = SimulatorOptions {
             listen,
             script,
             seed: self.seed.clone(),
@@ -98,7 +98,7 @@ impl Simulate {
             },
             unsigned: self.unsigned,
             tls: self.tls()?,
-            ..Options::new(self.rail.unwrap_or(Name::Mtn))
+            ..SimulatorOptions::new(self.rail.unwrap_or(Name::Mtn))
         };
         let (name, started) = match (&self.file, &self.exchanges) {
             (Some(file), Some(place)) => {

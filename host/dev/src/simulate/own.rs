@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use conformance::{Case, ExpectedClass, Operation};
-use form::unfill::{Arrived, Taken};
+use form::match_request::{Arrived, SlotValues};
 use form::{Form, Shown, Step, StepClass};
 use rail::definition::Definition;
-use rail_simulators::{Ask, Asked, Order, Rail, Reply, Says, Tokens};
+use rail_simulators::{Ask, Order, RailModel, RailRequest, Reply, Says, Tokens};
 use serde_json::{Map, Value};
 
 /// Shorter recorded values stand in replies by chance.
@@ -22,7 +22,7 @@ pub struct OwnRail {
     token: Option<(String, String)>,
     cases: Vec<Case>,
     /// What the requests to pay held, by key.
-    taken: Mutex<HashMap<String, Taken>>,
+    taken: Mutex<HashMap<String, SlotValues>>,
 }
 
 impl OwnRail {
@@ -36,7 +36,7 @@ impl OwnRail {
         }
     }
 
-    fn taken(&self) -> std::sync::MutexGuard<'_, HashMap<String, Taken>> {
+    fn taken(&self) -> std::sync::MutexGuard<'_, HashMap<String, SlotValues>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -66,7 +66,7 @@ impl OwnRail {
     }
 
     /// A recorded reply with the payment's own values in it.
-    fn replayed(&self, case: &Case, reply: Option<&conformance::Reply>, key: &str) -> Reply {
+    fn replayed(&self, case: &Case, reply: Option<&conformance::CaseReply>, key: &str) -> Reply {
         let Some(reply) = reply else { return Reply::empty(501) };
         let mut body = String::from_utf8_lossy(&reply.bytes()).into_owned();
         let (recorded, own) = (self.recorded(case), self.taken().get(key).cloned().unwrap_or_default());
@@ -86,8 +86,8 @@ impl OwnRail {
     }
 
     /// What the requests of a recorded payment held.
-    fn recorded(&self, case: &Case) -> Taken {
-        let mut all = Taken::new();
+    fn recorded(&self, case: &Case) -> SlotValues {
+        let mut all = SlotValues::new();
         let payment = case.instruction();
         let input = form::Input {
             payment: &payment,
@@ -112,7 +112,7 @@ impl OwnRail {
         all
     }
 
-    fn of_payment(&self, step: &Step, taken: Taken) -> Result<Ask, Reply> {
+    fn of_payment(&self, step: &Step, taken: SlotValues) -> Result<Ask, Reply> {
         let value = |begins: &str| {
             let found = taken.iter().find(|(slot, _)| slot.starts_with(begins));
             found.map(|(_, value)| value.clone())
@@ -156,8 +156,8 @@ fn text(status: u16, said: &str) -> Reply {
     Reply::new(status, "text/plain", format!("{said}\n"))
 }
 
-impl Rail for OwnRail {
-    fn read(&self, asked: &Asked, _: &Tokens) -> Result<Ask, Reply> {
+impl RailModel for OwnRail {
+    fn read(&self, asked: &RailRequest, _: &Tokens) -> Result<Ask, Reply> {
         let headers: Vec<(String, String)> = asked
             .headers
             .iter()
@@ -173,7 +173,10 @@ impl Rail for OwnRail {
             body: &asked.body,
         };
         let Some((step, taken)) = self.form.recognise(&arrived) else {
-            return Err(text(404, &format!("{} {} is no step of the rail's file", asked.method, asked.path)));
+            return Err(text(
+                404,
+                &format!("{} {} is not a step of the rail file", asked.method, asked.path),
+            ));
         };
         match step.class {
             StepClass::Session => Ok(Ask::Session),

@@ -8,7 +8,7 @@ use form::field::FieldFile;
 use form::file::{AmountFile, Computed, DestinationFile, OperationFile, PayloadFile, StepFile, VariableFile};
 use form::float::FloatFile;
 use form::hours::HoursFile;
-use form::{CodeTable, Form, FormFile, Input, Operation, Reading, Refusal, Reply, Request, Shown};
+use form::{CodeTable, FillError, FilledRequest, Form, FormFile, Input, Operation, Reading, Reply, Shown};
 use payment::{Instruction, Origin};
 use serde::Deserialize;
 use serde_json::Value;
@@ -143,7 +143,7 @@ pub(crate) fn fill(
     step: &str,
     payment: &Instruction,
     values: &[(&str, &str)],
-) -> Result<Request, Refusal> {
+) -> Result<FilledRequest, FillError> {
     let values: Vec<(String, String)> =
         values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let captured = BTreeMap::from([("transfer".to_owned(), "T-1".to_owned())]);

@@ -3,22 +3,22 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use form::Target;
+use form::RequestTarget;
 use http::{Request, Response};
 
 use super::failure::Failure;
-use super::trail::Trail;
-use super::wire::{Departure, Wire};
+use super::send_progress::SendProgress;
+use super::wire::{SendPermit, Wire};
 
 #[derive(Debug)]
 pub(crate) enum Carrier {
     Wire(Wire),
     /// No network: recorded exchanges.
-    Script(Arc<dyn Script>),
+    Script(Arc<dyn RailStub>),
 }
 
 /// Plays the rail in a conformance test.
-pub trait Script: Send + Sync + std::fmt::Debug {
+pub trait RailStub: Send + Sync + std::fmt::Debug {
     /// What becomes of a request of a step.
     fn play(&self, step: &str, request: &Request<Bytes>) -> Scripted;
 }
@@ -36,23 +36,23 @@ impl Carrier {
     pub(super) async fn exchange(
         &self,
         step: &str,
-        target: &Target,
+        target: &RequestTarget,
         request: Request<Bytes>,
         response_bytes_max: usize,
-        trail: &Trail,
-        departure: &Departure,
+        progress: &SendProgress,
+        departure: &SendPermit,
     ) -> Result<Response<Bytes>, Failure> {
         match self {
-            Self::Wire(wire) => wire.exchange(target, request, response_bytes_max, trail, departure).await,
+            Self::Wire(wire) => wire.exchange(target, request, response_bytes_max, progress, departure).await,
             Self::Script(script) => {
                 departure.may_begin()?;
                 let scripted = script.play(step, &request);
                 if !matches!(scripted, Scripted::Unreachable) {
-                    trail.left_whole();
+                    progress.left_whole();
                 }
                 match scripted {
                     Scripted::Reply(reply) => {
-                        trail.answered(reply.status().as_u16());
+                        progress.answered(reply.status().as_u16());
                         Ok(reply)
                     }
                     Scripted::Silence => Err(Failure::Broken("no reply".to_owned())),

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use form::Target;
+use form::RequestTarget;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
@@ -22,7 +22,7 @@ use tokio_rustls::TlsConnector;
 
 use super::address::{Reach, refusal};
 use super::failure::Failure;
-use verdict::witness::{Denied, Rule};
+use verdict::witness::{Denial, GateRule};
 
 /// How names become addresses; tests bring their own.
 pub trait Resolve: Send + Sync + std::fmt::Debug {
@@ -71,7 +71,7 @@ pub(super) struct Connection {
 }
 
 impl Dialer {
-    pub(super) async fn dial(&self, target: &Target) -> Result<Connection, Failure> {
+    pub(super) async fn dial(&self, target: &RequestTarget) -> Result<Connection, Failure> {
         match timeout(self.timeout, self.connect(target)).await {
             Ok(connected) => connected,
             Err(_) => {
@@ -82,7 +82,7 @@ impl Dialer {
     }
 
     /// The name is resolved once, and what was checked is what is dialled.
-    async fn connect(&self, target: &Target) -> Result<Connection, Failure> {
+    async fn connect(&self, target: &RequestTarget) -> Result<Connection, Failure> {
         let unreachable = |error: io::Error| Failure::Unreachable(format!("{}: {error}", target.host));
         let literal = target.host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         let found = match literal {
@@ -108,14 +108,14 @@ impl Dialer {
                 start(tls, written).await
             }
             ("http", _) => start(tcp, written).await,
-            (other, _) => return Err(denied(format!("{other} is not spoken here"))),
+            (other, _) => return Err(denied(format!("the scheme {other} is not supported"))),
         }
         .map_err(|error| Failure::Unreachable(format!("{}: {error}", target.host)))
     }
 }
 
 fn denied(why: String) -> Failure {
-    Failure::Denied(Denied::new(Rule::Address, why))
+    Failure::Denied(Denial::new(GateRule::Address, why))
 }
 
 async fn start<S>(stream: S, written: Arc<AtomicU64>) -> hyper::Result<Connection>

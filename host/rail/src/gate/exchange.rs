@@ -4,29 +4,29 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
-use form::{Request as Written, StepClass};
+use form::{FilledRequest, StepClass};
 use http::{HeaderName, HeaderValue, Method, Request, Response};
 
 use super::carrier::Carrier;
 use super::failure::Failure;
-use super::trail::Trail;
-use super::wire::Departure;
+use super::send_progress::SendProgress;
+use super::wire::SendPermit;
 use crate::limits::Limits;
 use payment::plain;
-use verdict::witness::{Denied, Exchange, Witness};
+use verdict::witness::{Denial, Exchange, Witness};
 
 /// What every request says of us.
 const USER_AGENT: &str = concat!("symphony-rail-host/", env!("CARGO_PKG_VERSION"));
 
 /// A whole reply.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct HttpReply {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Bytes,
 }
 
-impl Reply {
+impl HttpReply {
     /// All of it in one piece, for a digest: status, headers, an empty line, body.
     pub(crate) fn whole(&self) -> Vec<u8> {
         let mut whole = format!("{}\n", self.status).into_bytes();
@@ -48,33 +48,33 @@ pub(crate) struct Gate {
 
 /// What belongs to one call, and is there also after it was cancelled.
 #[derive(Debug, Default)]
-pub(crate) struct Passage {
-    departure: Departure,
-    sent: Vec<Sent>,
-    denied: Vec<Denied>,
+pub(crate) struct CallLog {
+    departure: SendPermit,
+    sent: Vec<SentRequest>,
+    denied: Vec<Denial>,
 }
 
 #[derive(Debug)]
-struct Sent {
+struct SentRequest {
     step: String,
     class: StepClass,
-    trail: Arc<Trail>,
+    progress: Arc<SendProgress>,
     whole: bool,
     retry_after_seconds: Option<u32>,
     token_is_fresh: Option<bool>,
 }
 
-impl Passage {
-    pub(crate) fn new(departure: Departure) -> Self {
+impl CallLog {
+    pub(crate) fn new(departure: SendPermit) -> Self {
         Self { departure, ..Self::default() }
     }
 
     pub(crate) fn witness(&self) -> Witness {
-        let exchange = |sent: &Sent| Exchange {
+        let exchange = |sent: &SentRequest| Exchange {
             step: sent.step.clone(),
             class: sent.class,
-            left: sent.trail.left(),
-            status: sent.trail.status(),
+            left: sent.progress.left(),
+            status: sent.progress.status(),
             whole: sent.whole,
             retry_after_seconds: sent.retry_after_seconds,
             token_is_fresh: sent.token_is_fresh,
@@ -83,46 +83,46 @@ impl Passage {
     }
 
     /// The first refusal by each rule is remembered: many by one rule hide none by another.
-    pub(crate) fn deny(&mut self, denied: Denied) {
+    pub(crate) fn deny(&mut self, denied: Denial) {
         if self.denied.iter().all(|known| known.rule != denied.rule) {
-            self.denied.push(Denied { why: plain(&denied.why).into_owned(), ..denied });
+            self.denied.push(Denial { why: plain(&denied.why).into_owned(), ..denied });
         }
     }
 
     /// A request begins to leave.
-    fn begin(&mut self, step: &str, class: StepClass, token_is_fresh: Option<bool>) -> Arc<Trail> {
-        let trail = Arc::new(Trail::default());
-        self.sent.push(Sent {
+    fn begin(&mut self, step: &str, class: StepClass, token_is_fresh: Option<bool>) -> Arc<SendProgress> {
+        let progress = Arc::new(SendProgress::default());
+        self.sent.push(SentRequest {
             step: step.to_owned(),
             class,
-            trail: trail.clone(),
+            progress: progress.clone(),
             whole: false,
             retry_after_seconds: None,
             token_is_fresh,
         });
-        trail
+        progress
     }
 
     /// Something came of which no request of ours is known.
     pub(crate) fn arrived(&mut self, step: &str, status: u16) {
-        let trail = self.begin(step, StepClass::Read, None);
-        trail.left_whole();
-        trail.answered(status);
+        let progress = self.begin(step, StepClass::Read, None);
+        progress.left_whole();
+        progress.answered(status);
         if let Some(sent) = self.sent.last_mut() {
             sent.whole = true;
         }
     }
 
     /// A mock plays a request that arrives, and answers where it is told a status.
-    pub(crate) fn play(&mut self, step: &str, class: StepClass, status: Option<u16>) -> Result<(), Denied> {
-        let trail = self.begin(step, class, None);
+    pub(crate) fn play(&mut self, step: &str, class: StepClass, status: Option<u16>) -> Result<(), Denial> {
+        let progress = self.begin(step, class, None);
         if let Err(Failure::Denied(denied)) = self.departure.may_begin() {
             self.deny(denied.clone());
             return Err(denied);
         }
-        trail.left_whole();
+        progress.left_whole();
         if let Some(status) = status {
-            trail.answered(status);
+            progress.answered(status);
             if let Some(sent) = self.sent.last_mut() {
                 sent.whole = true;
             }
@@ -135,21 +135,21 @@ impl Gate {
     /// Sends one request. An error says in words why there is no whole reply; what left is for the passage to say.
     pub(crate) async fn send(
         &self,
-        passage: &mut Passage,
+        passage: &mut CallLog,
         class: StepClass,
-        written: Written,
+        written: FilledRequest,
         token_is_fresh: Option<bool>,
-    ) -> Result<Reply, String> {
+    ) -> Result<HttpReply, String> {
         let limit = self.limits.request_kib as usize * 1024;
         if written.body.len() > limit {
             return Err(format!("the request has more than {} KiB", self.limits.request_kib));
         }
         let (step, target) = (written.step.clone(), written.target.clone());
         let request = request(written)?;
-        let trail = passage.begin(&step, class, token_is_fresh);
+        let progress = passage.begin(&step, class, token_is_fresh);
         let bytes_max = self.limits.response_kib as usize * 1024;
         let reply =
-            self.carrier.exchange(&step, &target, request, bytes_max, &trail, &passage.departure).await;
+            self.carrier.exchange(&step, &target, request, bytes_max, &progress, &passage.departure).await;
         match reply {
             Ok(reply) => {
                 if let Some(sent) = passage.sent.last_mut() {
@@ -167,7 +167,7 @@ impl Gate {
         }
     }
 
-    fn readable(&self, reply: Response<Bytes>) -> Result<Reply, String> {
+    fn readable(&self, reply: Response<Bytes>) -> Result<HttpReply, String> {
         let headers: Vec<(String, String)> = reply
             .headers()
             .iter()
@@ -183,14 +183,14 @@ impl Gate {
         // Bytes that have to be unpacked first are read differently by everybody who unpacks them.
         let is_packed = |(name, value): &(String, String)| name == "content-encoding" && value != "identity";
         if headers.iter().any(is_packed) {
-            return Err("the reply is packed, expected it as it is".to_owned());
+            return Err("the reply is compressed; expected no content-encoding".to_owned());
         }
-        Ok(Reply { status: reply.status().as_u16(), headers, body: reply.into_body() })
+        Ok(HttpReply { status: reply.status().as_u16(), headers, body: reply.into_body() })
     }
 }
 
 /// What leaves: the form as it was filled in, with what is HTTP's own around it.
-fn request(written: Written) -> Result<Request<Bytes>, String> {
+fn request(written: FilledRequest) -> Result<Request<Bytes>, String> {
     let method = Method::from_bytes(written.method.as_bytes()).map_err(|error| error.to_string())?;
     let mut request = Request::new(Bytes::from(written.body));
     *request.method_mut() = method.clone();
@@ -200,7 +200,7 @@ fn request(written: Written) -> Result<Request<Bytes>, String> {
     for (name, value) in written.headers {
         let name: HeaderName = name.parse().map_err(|_| format!("header {name:?} has no name"))?;
         let mut value = HeaderValue::from_str(&value)
-            .map_err(|_| format!("header {name} has characters that headers have not"))?;
+            .map_err(|_| format!("header {name} has characters that are not allowed in headers"))?;
         value.set_sensitive(true);
         lines.append(name, value);
     }

@@ -1,6 +1,6 @@
 //! Why an exchange did not end with a whole reply.
 
-use verdict::witness::Denied;
+use verdict::witness::Denial;
 
 /// Why a request brought no whole reply.
 #[derive(Debug)]
@@ -8,7 +8,7 @@ pub(crate) enum Failure {
     /// No connection: nothing left.
     Unreachable(String),
     /// Refused by a rule about addresses or time: nothing left.
-    Denied(Denied),
+    Denied(Denial),
     Broken(String),
     TooLarge(String),
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use form::Target;
+use form::RequestTarget;
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -14,12 +14,12 @@ use tokio::time::timeout;
 
 use super::dial::{Connection, Dialer, WholeBody};
 use super::failure::Failure;
-use super::trail::Trail;
+use super::send_progress::SendProgress;
 use crate::limits::Timeouts;
 use crate::revoked::Revoked;
 use faults::{self, CrashPoint, crash_point};
 use verdict::digest::Digest;
-use verdict::witness::{Denied, Rule};
+use verdict::witness::{Denial, GateRule};
 
 /// A connection that waits longer than this is not trusted to be alive.
 const IDLE_MAX: Duration = Duration::from_secs(30);
@@ -42,7 +42,7 @@ struct Peer {
 }
 
 impl Peer {
-    fn of(target: &Target) -> Self {
+    fn of(target: &RequestTarget) -> Self {
         Self { scheme: target.scheme.clone(), host: target.host.clone(), port: target.port }
     }
 }
@@ -55,13 +55,13 @@ fn misframed(reply: &Response<Incoming>) -> Option<String> {
     let codings = reply.headers().get_all(http::header::TRANSFER_ENCODING).iter().count();
     let chunked = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
     if !reply.headers().get_all(http::header::TRANSFER_ENCODING).iter().all(chunked) {
-        return Some("the reply is coded in a way that is not known".to_owned());
+        return Some("the reply has an unsupported transfer-encoding".to_owned());
     }
     match lengths + codings {
         1 => None,
         0 if is_bodiless => None,
         0 => Some("the reply does not say how long it is".to_owned()),
-        _ => Some("the reply says twice how long it is".to_owned()),
+        _ => Some("the reply gives its length twice".to_owned()),
     }
 }
 
@@ -73,11 +73,11 @@ impl Wire {
     /// Sends a request and reads the whole reply. Nothing begins to leave that `departure` forbids.
     pub(crate) async fn exchange(
         &self,
-        target: &Target,
+        target: &RequestTarget,
         request: Request<Bytes>,
         response_bytes_max: usize,
-        trail: &Trail,
-        departure: &Departure,
+        progress: &SendProgress,
+        departure: &SendPermit,
     ) -> Result<Response<Bytes>, Failure> {
         let (parts, body) = request.into_parts();
         let mut connection = match self.kept(target) {
@@ -86,9 +86,9 @@ impl Wire {
         };
         loop {
             departure.may_begin()?;
-            let whole = WholeBody { data: Some(body.clone()), polled: trail.body() };
+            let whole = WholeBody { data: Some(body.clone()), polled: progress.body() };
             let request = Request::from_parts(parts.clone(), whole);
-            let before = trail.hand_over(&connection.written);
+            let before = progress.hand_over(&connection.written);
             crash_point(CrashPoint::BeforeFirstByte);
             let send = connection.sender.send_request(request);
             let send = faults::sending(CrashPoint::RequestSent, send);
@@ -96,7 +96,7 @@ impl Wire {
             let wrote = connection.written.load(Ordering::Acquire) > before;
             match reply {
                 Ok(Ok(reply)) => {
-                    trail.answered(reply.status().as_u16());
+                    progress.answered(reply.status().as_u16());
                     crash_point(CrashPoint::StatusSeen);
                     if let Some(why) = misframed(&reply) {
                         return Err(Failure::Broken(why));
@@ -108,12 +108,12 @@ impl Wire {
                 }
                 // The server had closed a connection that we kept: not a byte went out, another one may carry it.
                 Ok(Err(_)) if !wrote && connection.used => {
-                    trail.hand_back();
+                    progress.hand_back();
                     connection = self.dial(target).await?;
                 }
                 Ok(Err(error)) => {
                     if !wrote {
-                        trail.hand_back();
+                        progress.hand_back();
                     }
                     return Err(Failure::Broken(format!("the connection failed: {error}")));
                 }
@@ -128,7 +128,7 @@ impl Wire {
     }
 
     /// Boxed: what a handshake needs is not kept for as long as the reply takes.
-    async fn dial(&self, target: &Target) -> Result<Connection, Failure> {
+    async fn dial(&self, target: &RequestTarget) -> Result<Connection, Failure> {
         Box::pin(self.dialer.dial(target)).await
     }
 
@@ -153,7 +153,7 @@ impl Wire {
         }
     }
 
-    fn kept(&self, target: &Target) -> Option<Connection> {
+    fn kept(&self, target: &RequestTarget) -> Option<Connection> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let list = idle.get_mut(&Peer::of(target))?;
         while let Some(connection) = list.pop() {
@@ -164,7 +164,7 @@ impl Wire {
         None
     }
 
-    fn keep(&self, target: &Target, mut connection: Connection) {
+    fn keep(&self, target: &RequestTarget, mut connection: Connection) {
         if connection.sender.is_closed() {
             return;
         }
@@ -180,21 +180,21 @@ impl Wire {
 
 /// Whether a request may still begin to leave.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Departure {
+pub(crate) struct SendPermit {
     /// The lease does not outlast what begins after this moment.
     pub before: Option<Instant>,
     /// The component that speaks, and those that may not.
     pub component: Option<(Digest, Arc<Revoked>)>,
 }
 
-impl Departure {
+impl SendPermit {
     pub(super) fn may_begin(&self) -> Result<(), Failure> {
-        let denied = |rule, why: &str| Err(Failure::Denied(Denied::new(rule, why)));
+        let denied = |rule, why: &str| Err(Failure::Denied(Denial::new(rule, why)));
         if self.before.is_some_and(|end| Instant::now() >= end) {
-            return denied(Rule::Lease, "the lease does not last long enough for a request");
+            return denied(GateRule::Lease, "the lease does not last long enough for a request");
         }
         if self.component.as_ref().is_some_and(|(digest, revoked)| revoked.contains(digest)) {
-            return denied(Rule::Revoked, "its component was revoked meanwhile");
+            return denied(GateRule::Revoked, "its component was revoked in the meantime");
         }
         Ok(())
     }

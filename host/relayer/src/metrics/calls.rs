@@ -5,7 +5,7 @@ use std::time::Duration;
 use observe::Registry;
 use prometheus::{HistogramVec, IntCounterVec};
 use verdict::call_error::CallError;
-use verdict::witness::Rule;
+use verdict::witness::GateRule;
 
 use crate::hint::Hint;
 
@@ -29,7 +29,7 @@ impl CallMetrics {
             call_seconds: registry.histograms("plugin_call_seconds", "Time in an adapter.", &SECONDS)?,
             traps: registry.counters(
                 "plugin_traps_total",
-                "Calls that an adapter did not end itself.",
+                "Adapter calls that ended in a trap, a limit or a deadline.",
                 &["rail", "kind"],
             )?,
             denied: registry.counters(
@@ -39,7 +39,7 @@ impl CallMetrics {
             )?,
             vetoes: registry.counters(
                 "adapter_vetoes_total",
-                "Verdicts of the host that an adapter did not bear out: the rail was asked again.",
+                "Verdicts of the host that an adapter vetoed; the rail was queried again.",
                 &["rail"],
             )?,
             stopped: registry.counters(
@@ -64,7 +64,7 @@ impl CallMetrics {
         for kind in ["deadline", "trap"] {
             self.traps.with_label_values(&[rail, kind]);
         }
-        for rule in Rule::ALL {
+        for rule in GateRule::ALL {
             self.denied.with_label_values(&[rail, rule.as_str()]);
         }
         for hint in Hint::ALL {

@@ -22,8 +22,9 @@ pub struct ClaimMetrics {
 impl ClaimMetrics {
     pub(super) fn new(registry: &Registry) -> prometheus::Result<Self> {
         Ok(Self {
-            notify_wakeups: registry.counter("notify_wakeups_total", "Bells that were heard.")?,
-            poll_wakeups: registry.counter("poll_wakeups_total", "Looks at the queue without a bell.")?,
+            notify_wakeups: registry.counter("notify_wakeups_total", "Notifications that were received.")?,
+            poll_wakeups: registry
+                .counter("poll_wakeups_total", "Looks at the queue without a notification.")?,
             claim_batches: registry.counter("claim_batches_total", "Claims that brought payments.")?,
             claims_failed: registry
                 .counter("claims_failed_total", "Claims that the database did not answer.")?,

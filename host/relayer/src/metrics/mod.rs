@@ -44,7 +44,7 @@ impl Metrics {
         })
     }
 
-    /// From 0 on: a rail that nothing happened on yet is there all the same, and its first failure is seen to be one.
+    /// Counts from 0: a rail on which nothing happened yet is there all the same, so that its first failure shows as a change.
     pub(crate) fn expect_rail(&self, rail: &str) {
         self.calls.expect_rail(rail);
         self.writes.expect_rail(rail);
@@ -78,7 +78,7 @@ impl Metrics {
         self.calls.callbacks.with_label_values(&[self.label(rail), hint.as_str()]).inc();
     }
 
-    /// A rail that we do not serve is like any other: names are free text elsewhere, and labels must not grow with them.
+    /// Rails that we do not serve share one label: their names are free text elsewhere, and labels must not grow with them.
     fn label<'r>(&self, rail: &'r str) -> &'r str {
         match self.expected.lock().unwrap_or_else(PoisonError::into_inner).contains(rail) {
             true => rail,
@@ -86,7 +86,7 @@ impl Metrics {
         }
     }
 
-    /// What the database counts for all hosts together. Rails that this host does not serve are one.
+    /// What the database counts for all hosts together. Rails that this host does not serve count as one.
     pub fn count_queue(&self, counts: &[QueueCount]) {
         let expected = self.expected.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let is_closed = |rail: &&String| self.rails.closed.with_label_values(&[rail.as_str()]).get() == 1;
@@ -110,10 +110,10 @@ impl Metrics {
             self.queue.stuck.set(total.expired_lease_count);
             self.queue.dead_letters.set(total.dead_letters.unwrap_or(0));
             self.queue.oldest_pending_age_seconds.set(total.oldest_pending_age_seconds.unwrap_or(0.0));
-            // Nobody is to be woken for a bank that is closed.
-            let is_open =
+            // No person is to be woken for a bank that is closed.
+            let is_in_hours =
                 |count: &&QueueCount| count.rail_type.as_deref().is_some_and(|rail| !closed.contains(rail));
-            let waits = counts.iter().filter(is_open).filter_map(|count| count.longest_wait_seconds);
+            let waits = counts.iter().filter(is_in_hours).filter_map(|count| count.longest_wait_seconds);
             self.queue.longest_wait_seconds.set(waits.fold(0.0, f64::max));
         }
     }

@@ -32,7 +32,7 @@ impl QueueMetrics {
             oldest_pending_age_seconds: registry
                 .seconds("oldest_pending_age_seconds", "Age of the oldest payment without a verdict.")?,
             longest_wait_seconds: registry
-                .seconds("longest_wait_seconds", "How long a payment has been due that no host took.")?,
+                .seconds("longest_wait_seconds", "Age of the oldest due payment that no host has leased.")?,
             queue_counts_failed: registry.counter(
                 "queue_counts_failed_total",
                 "Counts of the queue that the database did not answer.",

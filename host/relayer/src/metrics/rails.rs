@@ -86,10 +86,10 @@ impl RailMetrics {
         self.certificate_expires.with_label_values(&[rail, certificate]).set(expires_unix_seconds as f64);
     }
 
-    /// All that a rail's file gives; what it gave before and gives no more ends for nobody.
+    /// All certificates that a rail's file gives. One that it gave before and gives no more leaves the gauge.
     pub fn certificates(&self, rail: &str, given: &[(String, i64)]) {
         for name in CERTIFICATES.into_iter().filter(|name| given.iter().all(|(given, _)| given != name)) {
-            // Not there already, of most rails.
+            // Of most rails it was never there.
             self.certificate_expires.remove_label_values(&[rail, name]).ok();
         }
         for (name, expires_unix_seconds) in given {

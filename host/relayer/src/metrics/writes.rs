@@ -5,6 +5,8 @@ use std::time::Duration;
 use observe::Registry;
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge};
 
+use crate::unused::Unused;
+
 const MILLISECONDS: [f64; 13] =
     [1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 10_000.0, 30_000.0];
 const ATTEMPTS: [f64; 6] = [1.0, 2.0, 3.0, 5.0, 10.0, 20.0];
@@ -24,6 +26,7 @@ pub struct WriteMetrics {
     pub(crate) writes_waiting: IntGauge,
     pub(crate) held: IntCounter,
     pub(crate) unused: IntCounter,
+    pub(crate) returned: IntCounterVec,
 }
 
 impl WriteMetrics {
@@ -48,8 +51,10 @@ impl WriteMetrics {
             reaper_requeues: registry.counter("reaper_requeues_total", "Expired leases that were ended.")?,
             lease_lost: registry.counter("lease_lost_total", "Outcomes that came after their lease.")?,
             late_answers: registry.counter("late_answers_total", "Late answers that were kept.")?,
-            terminal_guard_hits: registry
-                .counter("terminal_guard_hits_total", "Second verdicts that the last guard refused.")?,
+            terminal_guard_hits: registry.counter(
+                "terminal_guard_hits_total",
+                "Second verdicts refused by the unique index on terminal attempts.",
+            )?,
             writes_failed: registry.counter(
                 "outcome_writes_failed_total",
                 "Writes of outcomes that the database did not take.",
@@ -62,12 +67,20 @@ impl WriteMetrics {
                 .counter("payments_held_total", "Payments that met a rail which cannot pay now.")?,
             unused: registry
                 .counter("leases_unused_total", "Leases that went back before anything was sent.")?,
+            returned: registry.counters(
+                "leases_returned_total",
+                "Leases that a host gave back before anything was sent, by reason.",
+                &["rail", "reason"],
+            )?,
         })
     }
 
     pub(super) fn expect_rail(&self, rail: &str) {
         for state in ["DISPATCHED", "RETRYABLE", "FAILED", "ZOMBIE_REQUEUE"] {
             self.attempts.with_label_values(&[rail, state]);
+        }
+        for reason in Unused::ALL {
+            self.returned.with_label_values(&[rail, reason.as_str()]);
         }
         self.attempts_pending.with_label_values(&[rail]);
         self.dispatch_latency_ms.with_label_values(&[rail]);
@@ -89,6 +102,10 @@ impl WriteMetrics {
         if state != "RETRYABLE" {
             self.retry_depth.observe(f64::from(attempt));
         }
+    }
+
+    pub(crate) fn returned(&self, rail: &str, reason: &str) {
+        self.returned.with_label_values(&[rail, reason]).inc();
     }
 
     /// Leases that a claim ended because their hosts had lost them.

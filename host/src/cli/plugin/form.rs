@@ -15,7 +15,7 @@ use terminal::print::{out, out_json};
 pub(crate) struct Form {
     /// The rail's file.
     rail: PathBuf,
-    /// An earlier file of the rail: what differs between the two, a line each.
+    /// An earlier rail file. Prints the differences, one per line.
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
 }

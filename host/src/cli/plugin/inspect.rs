@@ -6,7 +6,7 @@ use clap::Args;
 use payment::plain;
 use rail::artifact::{self, Outline};
 use rail::definition::{Definition, Profile};
-use rail::{Description, Loaded, Need, Script, Scripted};
+use rail::{Description, Loaded, Need, RailStub, Scripted};
 use serde_json::json;
 use verdict::digest::Digest;
 
@@ -24,7 +24,7 @@ pub(crate) struct Inspect {
 #[derive(Debug)]
 struct Nobody;
 
-impl Script for Nobody {
+impl RailStub for Nobody {
     fn play(&self, _: &str, _: &http::Request<bytes::Bytes>) -> Scripted {
         Scripted::Unreachable
     }

@@ -24,10 +24,10 @@ use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Plugin {
-    /// Write a new adapter that builds and passes.
+    /// Create a new adapter that builds and passes its tests.
     #[command(after_help = examples::PLUGIN_NEW)]
     New(new::New),
-    /// What a component is, imports and asks for, without a rail.
+    /// Show what a component exports, imports and requires, without a rail.
     #[command(after_help = examples::PLUGIN_INSPECT)]
     Inspect(inspect::Inspect),
     /// Write a built-in adapter to a file, for a rail's file that pins it.
@@ -36,17 +36,17 @@ pub(crate) enum Plugin {
     /// Show a rail's form with a payment filled in, and what changed in it.
     #[command(after_help = examples::PLUGIN_FORM)]
     Form(form::Form),
-    /// Find out whether an adapter and its rail's file come to the right verdicts, offline.
+    /// Test offline whether an adapter and its rail file reach the expected verdicts.
     #[command(after_help = examples::PLUGIN_TEST)]
     Test(test::Test),
     #[cfg(feature = "dev")]
-    /// Build an adapter, serve it, make one payment and show all of it.
+    /// Build an adapter, run it, make one payment and show every exchange.
     #[command(after_help = run::EXAMPLES)]
     Run(run::Run),
-    /// Make one payment over a rail, and keep its exchanges without secrets.
+    /// Make one payment over a rail and save its exchanges without secrets.
     #[command(after_help = examples::PLUGIN_RECORD)]
     Record(record::Record),
-    /// Judge recorded exchanges again, and show what changes.
+    /// Replay recorded exchanges and show which verdicts change.
     #[command(after_help = examples::PLUGIN_REPLAY)]
     Replay(replay::Replay),
     /// Make a key pair for signing components.

@@ -134,7 +134,7 @@ impl New {
         let folder = self.into.join(&self.name);
         if folder.exists() {
             return Err(
-                BadArgument(format!("{} is there already, nothing was written", folder.display())).into()
+                BadArgument(format!("{} already exists; nothing was written", folder.display())).into()
             );
         }
         let file = self.name.replace('-', "_");

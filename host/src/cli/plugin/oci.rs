@@ -24,6 +24,7 @@ const CONFIG: &str = "application/vnd.wasm.config.v0+json";
 const COMPONENT: &str = "application/wasm";
 const RAIL_FILE: &str = "application/vnd.symphony.rail.file.v1+toml";
 const SIGNATURE: &str = "application/vnd.symphony.rail.signature.v1";
+const COMPONENT_FILE: &str = "component.wasm";
 /// The usual name of a layer's file.
 const TITLE: &str = "org.opencontainers.image.title";
 /// No manifest of ours comes near it.
@@ -142,71 +143,114 @@ impl Push {
     }
 }
 
+/// A file of an artifact.
+struct Part {
+    name: &'static str,
+    bytes: Bytes,
+}
+
 impl Pull {
     pub(super) async fn run(self, json: bool) -> anyhow::Result<ExitCode> {
+        let from = self.pinned()?;
+        let client = Client::new(&from, self.plain_http)?;
+        let manifest = fetch_manifest(&client, &from).await?;
+        let parts = fetch_parts(&client, &manifest).await?;
+        self.check_free(&parts)?;
+        let written = self.write(&parts)?;
+        tell(&written, json)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn pinned(&self) -> anyhow::Result<Reference> {
         let from = Reference::parse(&self.reference).map_err(BadArgument::new)?;
         if !from.is_digest() {
             let problem = format!(
-                "{:?} is a name that may mean something else tomorrow, expected REGISTRY/NAME@sha256:DIGEST: plugin push prints it",
+                "{:?} is a tag, and a tag may be moved; expected REGISTRY/NAME@sha256:DIGEST, which plugin push prints",
                 self.reference
             );
             return Err(BadArgument::new(problem).into());
         }
-        let client = Client::new(&from, self.plain_http)?;
-        let manifest = client.manifest(&from.tag, MANIFEST, MANIFEST_BYTES_MAX).await?;
-        if digest(&manifest) != from.tag {
-            bail!("the registry answers with another manifest than {}", from.tag);
-        }
-        let manifest: Manifest = serde_json::from_slice(&manifest).context("its manifest")?;
-        let mut files = Vec::new();
-        for layer in &manifest.layers {
-            let name = match layer.media_type.as_str() {
-                COMPONENT => "component.wasm",
-                RAIL_FILE => "rail.toml",
-                SIGNATURE => "component.wasm.sig",
-                other => {
-                    bail!("it has a layer {other:?}, expected a component, a rail's file or a signature")
-                }
-            };
-            if files.iter().any(|(known, _): &(&str, Bytes)| *known == name) {
-                bail!("it has two layers {:?}, expected one", layer.media_type);
+        Ok(from)
+    }
+
+    /// None of its files is there already.
+    fn check_free(&self, parts: &[Part]) -> anyhow::Result<()> {
+        let there = parts.iter().map(|part| self.out.join(part.name)).find(|path| path.exists());
+        match there {
+            Some(there) => {
+                let problem = format!("{} already exists; nothing was written", there.display());
+                Err(BadArgument::new(problem).into())
             }
-            let bytes_max = usize::try_from(artifact::BYTES_MAX).unwrap_or(usize::MAX);
-            if layer.size > bytes_max {
-                bail!("{name} has {} bytes, at most {bytes_max} are taken", layer.size);
-            }
-            let bytes = client.blob(&layer.digest, layer.size).await?;
-            if digest(&bytes) != layer.digest {
-                bail!("the registry answers with another {name} than {}", layer.digest);
-            }
-            files.push((name, bytes));
+            None => Ok(()),
         }
-        if !files.iter().any(|(name, _)| *name == "component.wasm") {
-            bail!("it has no layer {COMPONENT:?}: it is not a component");
-        }
-        if let Some((name, _)) = files.iter().find(|(name, _)| self.out.join(name).exists()) {
-            let there = self.out.join(name);
-            return Err(BadArgument::new(format!(
-                "{} is there already, nothing was written",
-                there.display()
-            ))
-            .into());
-        }
+    }
+
+    /// Each path with the digest of its file.
+    fn write(&self, parts: &[Part]) -> anyhow::Result<Vec<(PathBuf, String)>> {
         fs::create_dir_all(&self.out).with_context(|| format!("{} cannot be made", self.out.display()))?;
-        let mut told = Vec::new();
-        for (name, bytes) in &files {
+        let mut written = Vec::new();
+        for Part { name, bytes } in parts {
             let path = self.out.join(name);
             fs::write(&path, bytes).with_context(|| format!("{} cannot be written", path.display()))?;
-            told.push((path, hex::encode(Sha256::digest(bytes))));
+            written.push((path, hex::encode(Sha256::digest(bytes))));
         }
-        if json {
-            let file = |(path, sha256): &(PathBuf, String)| json!({ "path": path, "sha256": sha256 });
-            out_json(&json!({ "files": told.iter().map(file).collect::<Vec<_>>() }))?;
-        } else {
-            for (path, sha256) in told {
-                out(&format!("{sha256}  {}\n", path.display()))?;
-            }
-        }
-        Ok(ExitCode::SUCCESS)
+        Ok(written)
     }
+}
+
+async fn fetch_manifest(client: &Client, from: &Reference) -> anyhow::Result<Manifest> {
+    let manifest = client.manifest(&from.tag, MANIFEST, MANIFEST_BYTES_MAX).await?;
+    if digest(&manifest) != from.tag {
+        bail!("the registry returned a manifest other than {}", from.tag);
+    }
+    serde_json::from_slice(&manifest).context("its manifest")
+}
+
+/// The files of its layers, one of a kind, the component among them.
+async fn fetch_parts(client: &Client, manifest: &Manifest) -> anyhow::Result<Vec<Part>> {
+    let mut parts: Vec<Part> = Vec::new();
+    for layer in &manifest.layers {
+        let name = file_name(&layer.media_type)?;
+        if parts.iter().any(|known| known.name == name) {
+            bail!("it has two layers {:?}, expected one", layer.media_type);
+        }
+        parts.push(Part { name, bytes: fetch_blob(client, layer, name).await? });
+    }
+    if !parts.iter().any(|part| part.name == COMPONENT_FILE) {
+        bail!("it has no layer {COMPONENT:?}: it is not a component");
+    }
+    Ok(parts)
+}
+
+fn file_name(media_type: &str) -> anyhow::Result<&'static str> {
+    Ok(match media_type {
+        COMPONENT => COMPONENT_FILE,
+        RAIL_FILE => "rail.toml",
+        SIGNATURE => "component.wasm.sig",
+        other => bail!("it has a layer {other:?}, expected a component, a rail's file or a signature"),
+    })
+}
+
+async fn fetch_blob(client: &Client, layer: &Blob, name: &str) -> anyhow::Result<Bytes> {
+    let bytes_max = usize::try_from(artifact::BYTES_MAX).unwrap_or(usize::MAX);
+    if layer.size > bytes_max {
+        bail!("{name} has {} bytes; at most {bytes_max} are allowed", layer.size);
+    }
+    let bytes = client.blob(&layer.digest, layer.size).await?;
+    if digest(&bytes) != layer.digest {
+        bail!("the registry answers with another {name} than {}", layer.digest);
+    }
+    Ok(bytes)
+}
+
+fn tell(written: &[(PathBuf, String)], json: bool) -> anyhow::Result<()> {
+    if json {
+        let file = |(path, sha256): &(PathBuf, String)| json!({ "path": path, "sha256": sha256 });
+        out_json(&json!({ "files": written.iter().map(file).collect::<Vec<_>>() }))?;
+    } else {
+        for (path, sha256) in written {
+            out(&format!("{sha256}  {}\n", path.display()))?;
+        }
+    }
+    Ok(())
 }

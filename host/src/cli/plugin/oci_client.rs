@@ -1,24 +1,18 @@
 //! As much of the OCI distribution protocol as a component needs: blobs and manifests, in and out.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, LOCATION, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
-use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
 use url::Url;
+
+use crate::https;
 
 /// One request and its whole reply.
 const WITHIN: Duration = Duration::from_secs(120);
@@ -202,7 +196,7 @@ impl Client {
             }
             return secret(basic.ok_or_else(|| {
                 anyhow!(
-                    "the registry wants to know who asks: set {REGISTRY} to {}, {USER} and {PASSWORD}",
+                    "the registry requires a login: set {REGISTRY} to {}, {USER} and {PASSWORD}",
                     self.registry
                 )
             })?);
@@ -257,61 +251,16 @@ async fn exchange(
     body: Bytes,
     bytes_max: usize,
 ) -> anyhow::Result<Response<Bytes>> {
-    let place = url.host_str().unwrap_or_default().to_owned();
-    let told = || format!("{method} at the registry {place}");
-    timeout(WITHIN, speak(method.clone(), url, headers, body, bytes_max))
-        .await
-        .with_context(|| format!("{}: no answer within {} s", told(), WITHIN.as_secs()))?
-        .with_context(told)
-}
-
-async fn speak(
-    method: Method,
-    url: &Url,
-    headers: Vec<(http::HeaderName, HeaderValue)>,
-    body: Bytes,
-    bytes_max: usize,
-) -> anyhow::Result<Response<Bytes>> {
-    let host = url.host_str().ok_or_else(|| anyhow!("no host in {url}"))?;
-    let port = url.port_or_known_default().ok_or_else(|| anyhow!("no port in {url}"))?;
-    let tcp = TcpStream::connect((host.trim_matches(['[', ']']), port)).await?;
-    let authority = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
-    let path = url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()));
-    let mut request = Request::builder().method(method).uri(path).header(HOST, authority);
-    request = request.header(CONTENT_LENGTH, body.len());
+    let told = format!("{method} at the registry {}", url.host_str().unwrap_or_default());
+    let mut request = Request::builder().method(method).uri(url.as_str());
     for (name, value) in headers {
         request = request.header(name, value);
     }
-    let request = request.body(Full::new(body))?;
-    let reply = match url.scheme() {
-        "https" => {
-            let name = ServerName::try_from(host.to_owned())?;
-            let tls = TlsConnector::from(tls()?).connect(name, tcp).await?;
-            let (mut sender, connection) = http1::handshake(TokioIo::new(tls)).await?;
-            tokio::spawn(connection);
-            sender.send_request(request).await?
-        }
-        _ => {
-            let (mut sender, connection) = http1::handshake(TokioIo::new(tcp)).await?;
-            tokio::spawn(connection);
-            sender.send_request(request).await?
-        }
-    };
-    let (head, body) = reply.into_parts();
-    let body =
-        Limited::new(body, bytes_max).collect().await.map_err(|error| anyhow!("its reply: {error}"))?;
-    Ok(Response::from_parts(head, body.to_bytes()))
-}
-
-fn tls() -> anyhow::Result<Arc<ClientConfig>> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(Arc::new(config))
+    let request = request.body(body)?;
+    timeout(WITHIN, https::send(request, https::tls(None, None)?, bytes_max))
+        .await
+        .with_context(|| format!("{told}: no answer within {} s", WITHIN.as_secs()))?
+        .context(told)
 }
 
 #[cfg(test)]

@@ -27,10 +27,10 @@ pub(crate) struct Record {
     /// The payment: its payload as JSON.
     #[arg(long, value_name = "JSON")]
     payment: String,
-    /// Where the exchanges go, one JSON file each, without secrets.
+    /// Folder for the exchanges: one JSON file each, without secrets.
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
-    /// How often the rail is asked about it afterwards.
+    /// How many times to query the rail about it afterwards.
     #[arg(long, default_value_t = 1)]
     ask: u32,
     /// Seconds before each question.
@@ -44,10 +44,7 @@ impl Record {
             |folder: &PathBuf| fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
         if is_used(&self.out) {
             let place = self.out.display();
-            return Err(BadArgument(format!(
-                "{place} is not empty, expected a folder for this payment alone"
-            ))
-            .into());
+            return Err(BadArgument(format!("{place} is not empty, expected an empty folder")).into());
         }
         let payload: Value = serde_json::from_str(&self.payment)
             .map_err(|error| BadArgument(format!("--payment is not valid JSON: {error}")))?;
@@ -66,7 +63,7 @@ impl Record {
         let loaded = Loaded::load(&sandbox, &Definition::load(&self.rail)?).await?.recorded();
         fs::create_dir_all(&self.out).with_context(|| format!("{} cannot be made", self.out.display()))?;
         let payment = Arc::new(payment);
-        let mut errand = Errand { sandbox, loaded, payment, payload, captured: BTreeMap::new() };
+        let mut errand = RecordedPayment { sandbox, loaded, payment, payload, captured: BTreeMap::new() };
         let mut files = Vec::new();
         for n in 0..=self.ask {
             let (operation, name) = match n {
@@ -93,7 +90,7 @@ impl Record {
 }
 
 /// One payment on its way to a rail, without a host.
-struct Errand {
+struct RecordedPayment {
     sandbox: Sandbox,
     loaded: Loaded,
     payment: Arc<Instruction>,
@@ -101,12 +98,12 @@ struct Errand {
     captured: BTreeMap<String, String>,
 }
 
-impl Errand {
+impl RecordedPayment {
     async fn call(&mut self, operation: Operation) -> anyhow::Result<Case> {
         let known = self.captured.clone();
         let task = if operation == Operation::Disburse { Task::Disburse } else { Task::Query };
         let captures = Captures::knowing(&known);
-        let attempt = self.loaded.carry(&self.sandbox, task, self.payment.clone(), None, captures).await;
+        let attempt = self.loaded.call_with(&self.sandbox, task, self.payment.clone(), None, captures).await;
         self.captured.extend(attempt.captured.clone());
         let outbox_id = self.payment.origin.outbox_id;
         Case::of(operation, outbox_id, self.payload.clone(), known, &attempt)

@@ -15,10 +15,10 @@ use terminal::{BadArgument, exit};
 pub(crate) struct Replay {
     /// The component.
     component: PathBuf,
-    /// The rail's file; what it says of the component is not looked at.
+    /// The rail file. Its component and digest are ignored.
     #[arg(long, value_name = "FILE")]
     rail: PathBuf,
-    /// Recorded exchanges: a folder of JSON files, or a file with one a line.
+    /// Recorded exchanges: a folder of JSON files, or a file with one JSON object per line.
     #[arg(long, value_name = "PLACE")]
     exchanges: PathBuf,
 }
@@ -28,7 +28,9 @@ impl Replay {
     pub(super) async fn run(self, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
         let cases = Case::load_all(&self.exchanges).map_err(BadArgument)?;
         if cases.is_empty() {
-            return Err(BadArgument(format!("{} has no exchange", self.exchanges.display())).into());
+            return Err(
+                BadArgument(format!("{} contains no recorded exchanges", self.exchanges.display())).into()
+            );
         }
         let (sandbox, definition) = (adapters::small_sandbox(config)?, Definition::load(&self.rail)?);
         let judged = conformance::replay(sandbox, &self.component, definition, cases).await?;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use conformance::Case;
-use dev::simulators::{Name, Options, Simulator};
+use dev::simulators::{Name, Simulator, SimulatorOptions};
 use observe::Registry;
 use outbox::enqueue::{Ingest, NewPayment};
 use outbox::migrate;
@@ -48,16 +48,16 @@ pub(crate) struct Run {
     /// The adapter's folder, as plugin new writes it: its source, rail.toml and exchanges.
     #[arg(default_value = ".")]
     folder: PathBuf,
-    /// The payment: its payload as JSON. One that fits the rail's file where nothing is said.
+    /// The payment's payload as JSON. Default: an example that fits the rail file.
     #[arg(long, value_name = "JSON")]
     payment: Option<String>,
-    /// Against the rail itself, as rail.toml says, instead of a simulator: the payment is really made.
+    /// Use the real rail named in rail.toml instead of a simulator. The payment is really made.
     #[arg(long)]
     live: bool,
     /// A rule for the simulator, such as 'otherwise: pay close-after'.
     #[arg(long, value_name = "RULE", conflicts_with = "live", default_value = "")]
     script: String,
-    /// Once more after every change of a source.
+    /// Run again after every change of a source file.
     #[arg(long)]
     watch: bool,
 }
@@ -108,7 +108,8 @@ impl Run {
             true => None,
             false => {
                 let cases = Case::load_all(&self.folder.join("exchanges")).map_err(BadArgument::new)?;
-                let options = Options { script: self.script.clone(), ..Options::new(Name::Mtn) };
+                let options =
+                    SimulatorOptions { script: self.script.clone(), ..SimulatorOptions::new(Name::Mtn) };
                 let simulator = Simulator::play(Box::new(OwnRail::new(&given, cases)), options).await?;
                 stand_in(&mut file, &given, &simulator.base(), rails)?;
                 Some(simulator)
@@ -126,7 +127,8 @@ impl Run {
         let rules = Rules { recorded: true, ..Rules::default() };
         let served = Arc::new(Rails::load(&sandbox, rails, rules, events).await?);
         let (recorder, mut exchanged) = mpsc::unbounded_channel();
-        let options = relayer::Options { recorder: Some(recorder), ..relayer::Options::default() };
+        let options =
+            relayer::RelayerOptions { recorder: Some(recorder), ..relayer::RelayerOptions::default() };
         let (stop, stopped) = watch::channel(false);
         let metrics = Arc::new(Metrics::new(&Registry::default())?);
         let host = relayer::run(session.database(), sandbox, served, metrics, options, stopped);

@@ -29,13 +29,13 @@ pub(crate) struct NewKey {
 pub(crate) struct Sign {
     /// The component.
     component: PathBuf,
-    /// The rail's file that it runs with, as it will stand.
+    /// The rail file that it will run with, in its final form.
     #[arg(long, value_name = "FILE")]
     rail: PathBuf,
     /// The private key, as `plugin key` wrote it.
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
-    /// Where the signature goes; beside the component, with .sig after its name, where nothing is said.
+    /// Where to write the signature. Default: beside the component, with .sig added to its name.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -156,9 +156,7 @@ impl Verify {
                 out_json(&json!({ "sha256": component, "file_sha256": file, "signed": good }))?
             }
             (false, true) => out("The component with this rail's file is signed by a trusted key.\n")?,
-            (false, false) => {
-                out("The component with this rail's file is NOT signed by any of these keys.\n")?
-            }
+            (false, false) => out("The component and this rail file are NOT signed by any of these keys.\n")?,
         };
         Ok(if good { ExitCode::SUCCESS } else { exit::refused_some() })
     }

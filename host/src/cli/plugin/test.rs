@@ -16,7 +16,7 @@ use terminal::{BadArgument, exit};
 pub(crate) struct Test {
     /// The component.
     component: PathBuf,
-    /// The rail's file; what it says of the component is not looked at.
+    /// The rail file. Its component and digest are ignored.
     #[arg(long, value_name = "FILE")]
     rail: Option<PathBuf>,
     /// A folder of recorded exchanges, one JSON file each.

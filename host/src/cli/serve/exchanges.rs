@@ -11,7 +11,7 @@ use rail::Task;
 use relayer::Exchanged;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
-use verdict::answer::Heard;
+use verdict::answer::CallResult;
 
 /// Writes until the last sender is gone.
 pub(super) fn keep(folder: &Path) -> anyhow::Result<(UnboundedSender<Exchanged>, JoinHandle<()>)> {
@@ -35,7 +35,7 @@ fn write(folder: &Path, mut exchanged: UnboundedReceiver<Exchanged>) {
 
 /// Of a call that came to a reply: what a trap or a silence is nobody can judge again.
 fn case(exchanged: Exchanged) -> Option<Case> {
-    if !matches!(exchanged.attempt.heard, Heard::Reading(_) | Heard::Unprepared { .. }) {
+    if !matches!(exchanged.attempt.heard, CallResult::Reading(_) | CallResult::Unprepared { .. }) {
         return None;
     }
     let operation = match exchanged.task {

@@ -2,12 +2,12 @@
 
 use anyhow::Result;
 
-use crate::bed::{Bed, say, step};
+use crate::bed::{BenchServer, say, step};
 use crate::payments::BATCH;
 use crate::report::{Figure, Target};
 use crate::ways::{BARE, SHIPPED};
 
-pub(crate) async fn run(bed: &Bed) -> Result<Figure> {
+pub(crate) async fn run(bed: &BenchServer) -> Result<Figure> {
     say("claim and complete, against bare SQL");
     let db = bed.create("bare").await?;
     let rows = bed.scale(40_000, 4_000);

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use dev::embedded::{Options, Server};
+use dev::embedded::{Server, ServerOptions};
 use indicatif::{ProgressBar, ProgressStyle};
 use outbox::enqueue::Ingest;
 use outbox::lease::Executor;
@@ -32,7 +32,7 @@ const TEMPLATE: &str = "bench_template";
 
 /// The server that everything is measured on.
 #[derive(Debug)]
-pub(crate) struct Bed {
+pub(crate) struct BenchServer {
     server: Server,
     pub(crate) quick: bool,
     pub(crate) shrink: usize,
@@ -45,15 +45,18 @@ pub(crate) struct Db {
     options: PgConnectOptions,
 }
 
-impl Bed {
+impl BenchServer {
     pub(crate) async fn start(arguments: &Arguments) -> Result<Self> {
         std::fs::create_dir_all(&arguments.out)
             .with_context(|| format!("make {}", arguments.out.display()))?;
         let folder = arguments.out.join(format!("postgres-{}", std::process::id()));
         let settings = SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        let server =
-            Server::start(Options { major: Some(arguments.major), settings, ..Options::throwaway(folder) })
-                .await?;
+        let server = Server::start(ServerOptions {
+            major: Some(arguments.major),
+            settings,
+            ..ServerOptions::throwaway(folder)
+        })
+        .await?;
         let bed = Self { server, quick: arguments.quick, shrink: arguments.shrink as usize };
         bed.administer(&format!("create database {TEMPLATE}")).await?;
         migrate::run(&Database::new(bed.server.connect_options().database(TEMPLATE))).await?;

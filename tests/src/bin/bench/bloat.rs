@@ -9,10 +9,10 @@ use outbox::lease::Executor;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::bed::{Bed, Db, bar, say};
+use crate::bed::{BenchServer, Db, bar, say};
 use crate::payments::{BATCH, RAIL, completions, payments};
 use crate::report::{Figure, Target};
-use outbox::lease::Room;
+use outbox::lease::ClaimLimit;
 
 /// More than this do not wait at a time: the size of a queue is not what is measured.
 const WAITING_MAX: usize = 20_000;
@@ -26,7 +26,7 @@ const UPDATES: &str = "select n_tup_upd::double precision from pg_stat_user_tabl
 const HOT_UPDATES: &str = "select n_tup_hot_upd::double precision from pg_stat_user_tables
                             where relid = 'symphony.payment_outbox_pending'::regclass";
 
-pub(crate) async fn run(bed: &Bed) -> Result<Vec<Figure>> {
+pub(crate) async fn run(bed: &BenchServer) -> Result<Vec<Figure>> {
     say("a million lifecycles");
     let db = bed.create("bloat").await?;
     let (early, late) = bed.scale((250_000, 1_000_000), (5_000, 20_000));
@@ -95,8 +95,13 @@ async fn lifecycles(db: &Db, rows: usize, progress: impl Fn(usize)) -> Result<()
 
 async fn work(executor: Executor, rows: usize, done: Arc<AtomicUsize>, room: Arc<Semaphore>) -> Result<()> {
     let limit = BATCH as i32;
-    let rooms =
-        [Room { rail_type: RAIL.to_owned(), limit, lease_seconds: LEASE_SECONDS, after: None, only: None }];
+    let rooms = [ClaimLimit {
+        rail_type: RAIL.to_owned(),
+        limit,
+        lease_seconds: LEASE_SECONDS,
+        after: None,
+        only: None,
+    }];
     while done.load(Ordering::Relaxed) < rows {
         let leases = executor.claim(limit, &rooms, 100).await?;
         if leases.is_empty() {

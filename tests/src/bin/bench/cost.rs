@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use outbox::lease::{Executor, Room};
+use outbox::lease::{ClaimLimit, Executor};
 use serde_json::Value;
 use sqlx::types::Json;
 use sqlx::{Connection, PgConnection};
@@ -14,10 +14,10 @@ use crate::payments::{LEASE_SECONDS, completions};
 const BUFFER_ROUNDS: usize = 7;
 
 /// Room on rails, as a host would say it, without a lower bound.
-pub(crate) fn rooms(rails: &[&str], rows: i32) -> Vec<Room> {
+pub(crate) fn rooms(rails: &[&str], rows: i32) -> Vec<ClaimLimit> {
     rails
         .iter()
-        .map(|rail| Room {
+        .map(|rail| ClaimLimit {
             rail_type: (*rail).to_owned(),
             limit: rows,
             lease_seconds: LEASE_SECONDS,
@@ -40,7 +40,7 @@ impl Claimer {
     }
 
     /// Milliseconds of a claim with its commit. What it leased is completed afterwards, off the clock.
-    pub(crate) async fn timed(&self, rows: i32, rooms: &[Room]) -> Result<f64> {
+    pub(crate) async fn timed(&self, rows: i32, rooms: &[ClaimLimit]) -> Result<f64> {
         let started = Instant::now();
         let leases = self.executor.claim(rows, rooms, 100).await?;
         let elapsed_ms = started.elapsed().as_secs_f64() * 1000.0;
@@ -52,7 +52,7 @@ impl Claimer {
     }
 
     /// Buffers that a claim looks at, in a transaction that is rolled back.
-    pub(crate) async fn buffers(&mut self, rows: i32, rooms: &[Room]) -> Result<f64> {
+    pub(crate) async fn buffers(&mut self, rows: i32, rooms: &[ClaimLimit]) -> Result<f64> {
         let mut transaction = self.explaining.begin().await?;
         let (Json(plan),): (Json<Value>,) = sqlx::query_as(
             "explain (analyze, buffers, format json)
@@ -88,7 +88,7 @@ pub(crate) async fn compare(
     ours: &mut Claimer,
     against: &mut Claimer,
     rows: i32,
-    rooms: &[Room],
+    rooms: &[ClaimLimit],
     rounds: usize,
 ) -> Result<Pair> {
     let mut pair = Pair::default();

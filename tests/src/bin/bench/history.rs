@@ -5,12 +5,12 @@ use std::time::Instant;
 use anyhow::Result;
 use outbox::enqueue::Ingest;
 
-use crate::bed::{Bed, say, step};
+use crate::bed::{BenchServer, say, step};
 use crate::large::Large;
 use crate::payments::{BATCH, payments};
 use crate::report::{Figure, Target};
 
-pub(crate) async fn run(bed: &Bed, large: &Large) -> Result<Figure> {
+pub(crate) async fn run(bed: &BenchServer, large: &Large) -> Result<Figure> {
     say("enqueue with a long history");
     let empty = bed.create("empty").await?;
     let (old, new) = (large.db.ingest(1), empty.ingest(1));

@@ -5,7 +5,7 @@ use indicatif::ProgressBar;
 use sqlx::AssertSqlSafe;
 use sqlx::types::Json;
 
-use crate::bed::{Bed, Db, bar, say, step};
+use crate::bed::{BenchServer, Db, bar, say, step};
 use crate::payments::payload;
 
 const SEED_SQL: &str = include_str!("../../../bench/seed.sql");
@@ -53,7 +53,7 @@ pub(crate) struct Large {
 }
 
 impl Large {
-    pub(crate) async fn seed(bed: &Bed) -> Result<Self> {
+    pub(crate) async fn seed(bed: &BenchServer) -> Result<Self> {
         let history_rows = bed.scale(10_000_000 / bed.shrink, 200_000);
         let pending_rows = bed.scale(5_000_000 / bed.shrink, 200_000);
         say(&format!("seeding {history_rows} attempts and {pending_rows} pending rows"));

@@ -2,12 +2,12 @@
 
 use anyhow::Result;
 
-use crate::bed::{Bed, say, step};
+use crate::bed::{BenchServer, say, step};
 use crate::payments::BATCH;
 use crate::report::{Figure, Target, number};
 use crate::ways::{LOOPED, LOOPED_SQL, SHIPPED};
 
-pub(crate) async fn against_single_rows(bed: &Bed) -> Result<Figure> {
+pub(crate) async fn against_single_rows(bed: &BenchServer) -> Result<Figure> {
     say("lifecycle in batches, against one row per transaction");
     let db = bed.create("single").await?;
     let (many, few) = bed.scale((40_000, 2_000), (5_000, 300));
@@ -30,7 +30,7 @@ pub(crate) async fn against_single_rows(bed: &Bed) -> Result<Figure> {
     })
 }
 
-pub(crate) async fn against_loops(bed: &Bed) -> Result<Figure> {
+pub(crate) async fn against_loops(bed: &BenchServer) -> Result<Figure> {
     say("lifecycle in batches, against batch functions that loop");
     let db = bed.create("looped").await?;
     db.execute(LOOPED_SQL).await?;

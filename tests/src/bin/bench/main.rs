@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use clap::Parser;
 
-use bed::{Bed, say};
+use bed::{BenchServer, say};
 use report::Report;
 
 #[derive(Debug, Parser)]
@@ -67,7 +67,7 @@ async fn main() -> Result<()> {
     }
     let wanted = |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|only| only == name);
 
-    let bed = Bed::start(&arguments).await?;
+    let bed = BenchServer::start(&arguments).await?;
     let mut report = Report::new(bed.facts().await?, &arguments.out);
     say(&report.heading());
 

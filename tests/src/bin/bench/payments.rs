@@ -4,7 +4,7 @@ use outbox::complete::Completion;
 use outbox::enqueue::NewPayment;
 use outbox::lease::Lease;
 use serde_json::{Value, json};
-use verdict::outcome::{Outcome, State};
+use verdict::outcome::{CompletionState, Outcome};
 
 pub(crate) const RAIL: &str = "mtn";
 pub(crate) const BATCH: usize = 500;
@@ -46,11 +46,11 @@ pub(crate) fn completions(leases: &[Lease]) -> Vec<Completion> {
     leases
         .iter()
         .map(|lease| Completion {
-            held: lease.held(),
+            held: lease.lease_ref(),
             outcome: Outcome {
                 rail_reference: Some(format!("reference-{}", lease.sequence_id)),
                 latency_ms: Some(180),
-                ..Outcome::new(State::Dispatched)
+                ..Outcome::new(CompletionState::Dispatched)
             },
         })
         .collect()

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use chrono::{DateTime, Utc};
 use outbox::enqueue::Ingest;
-use outbox::lease::{Executor, Room};
+use outbox::lease::{ClaimLimit, Executor};
 use sqlx::Connection;
 
-use crate::bed::{Bed, bar, say, step};
+use crate::bed::{BenchServer, bar, say, step};
 use crate::cost::{Claimer, rooms};
 use crate::payments::{BATCH, RAIL, completions, payments};
 use crate::report::{Figure, Target, median, number};
@@ -20,7 +20,7 @@ const QUEUE: usize = 2000;
 /// the same share of the time we took covers the same number of finished rows.
 const MARGIN_SHARE: f64 = 5.0 / 300.0;
 
-pub(crate) async fn run(bed: &Bed) -> Result<Figure> {
+pub(crate) async fn run(bed: &BenchServer) -> Result<Figure> {
     say("claim behind a pinned snapshot");
     let db = bed.create("pinned").await?;
     let (ingest, executor) = (db.ingest(1), db.executor("bench"));
@@ -68,7 +68,7 @@ pub(crate) async fn run(bed: &Bed) -> Result<Figure> {
     })
 }
 
-async fn sample(claimer: &mut Claimer, rooms: &[Room]) -> Result<Vec<f64>> {
+async fn sample(claimer: &mut Claimer, rooms: &[ClaimLimit]) -> Result<Vec<f64>> {
     claimer.buffers(CLAIM_ROWS, rooms).await?;
     let mut samples = Vec::new();
     for _ in 0..ROUNDS {
@@ -77,9 +77,9 @@ async fn sample(claimer: &mut Claimer, rooms: &[Room]) -> Result<Vec<f64>> {
     Ok(samples)
 }
 
-fn bounded(rooms: &[Room], last: DateTime<Utc>, margin: Duration) -> Result<Vec<Room>> {
+fn bounded(rooms: &[ClaimLimit], last: DateTime<Utc>, margin: Duration) -> Result<Vec<ClaimLimit>> {
     let after = last.checked_sub_signed(chrono::Duration::from_std(margin)?).context("a time")?;
-    Ok(rooms.iter().map(|room| Room { after: Some(after), ..room.clone() }).collect())
+    Ok(rooms.iter().map(|room| ClaimLimit { after: Some(after), ..room.clone() }).collect())
 }
 
 async fn enqueue(ingest: &Ingest, rows: usize) -> Result<()> {
@@ -100,7 +100,7 @@ async fn drain(ingest: &Ingest, executor: &Executor, rows: usize) -> Result<Date
     while done < rows {
         enqueue(ingest, BATCH).await?;
         let rooms: Vec<_> =
-            rooms(&[RAIL], BATCH as i32).into_iter().map(|room| Room { after, ..room }).collect();
+            rooms(&[RAIL], BATCH as i32).into_iter().map(|room| ClaimLimit { after, ..room }).collect();
         let leases = executor.claim(BATCH as i32, &rooms, 100).await?;
         last = leases.iter().map(|lease| lease.next_attempt_at).max().unwrap_or(last);
         after = last.checked_sub_signed(chrono::Duration::milliseconds(100));

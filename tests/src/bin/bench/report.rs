@@ -33,7 +33,7 @@ pub(crate) enum Target {
 /// both sides were taken in turns, so the n-th of each make a pair.
 #[derive(Debug, Serialize)]
 pub(crate) struct Figure {
-    /// The place in the table of the issue, and a letter where one line there has several figures.
+    /// The row of the table, and a letter where one line there has several figures.
     pub(crate) number: &'static str,
     pub(crate) scenario: &'static str,
     pub(crate) what: String,

@@ -10,7 +10,7 @@ use outbox::lease::Executor;
 use outbox::wake::Doorbell;
 use tokio::task::JoinSet;
 
-use crate::bed::{Bed, Db, say, step};
+use crate::bed::{BenchServer, Db, say, step};
 use crate::cost::rooms;
 use crate::payments::{BATCH, RAIL, completions, payments};
 use crate::report::{Figure, Target, median, number};
@@ -22,7 +22,7 @@ const OFF: &str =
 const ALWAYS: &str = "create or replace function symphony.ring() returns void language plpgsql
                       as $$ begin perform pg_notify('outbox_pending', 'new_work'); end $$";
 
-pub(crate) async fn run(bed: &Bed) -> Result<Figure> {
+pub(crate) async fn run(bed: &BenchServer) -> Result<Figure> {
     say("single-row enqueue with the doorbell, without it, and with one that always rings");
     let db = bed.create("wake").await?;
     let shipped: String = db.ask("select pg_get_functiondef('symphony.ring()'::regprocedure)").await?;

@@ -5,14 +5,14 @@ use outbox::enqueue::Ingest;
 use outbox::lease::Executor;
 use sqlx::PgConnection;
 
-use crate::bed::{Bed, say};
+use crate::bed::{BenchServer, say};
 use crate::cost::rooms;
 use crate::payments::{BATCH, RAIL, completions, payments};
 use crate::report::{Figure, Target, median, number};
 
 const ROUNDS: usize = 5;
 
-pub(crate) async fn run(bed: &Bed) -> Result<Figure> {
+pub(crate) async fn run(bed: &BenchServer) -> Result<Figure> {
     say("WAL of a lifecycle");
     let db = bed.create("wal").await?;
     let (ingest, executor) = (db.ingest(1), db.executor("bench"));

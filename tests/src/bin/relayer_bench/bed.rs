@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, ensure};
-use dev::embedded::{Options, Server};
+use dev::embedded::{Server, ServerOptions};
 use harness::{Db, Pg};
 use outbox::enqueue::{Ingest, NewPayment};
 use rustix::process::{Pid, Signal, kill_process};
@@ -44,10 +44,10 @@ impl Bed {
         ensure!(built.success(), "railhost does not build");
         let folder = tempfile::tempdir()?;
         let settings = SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        let options = Options {
+        let options = ServerOptions {
             major: Some(Pg::V18.major()),
             settings,
-            ..Options::throwaway(folder.path().join("postgres"))
+            ..ServerOptions::throwaway(folder.path().join("postgres"))
         };
         Ok(Self { server: Server::start(options).await?, binary, quick, _folder: folder })
     }
@@ -175,7 +175,7 @@ pub(crate) async fn enqueue_amount(
 }
 
 pub(crate) async fn ask(db: &Db, sql: &str) -> Result<f64> {
-    let mut connection = PgConnection::connect_with(&db.options(harness::Role::Superuser)).await?;
+    let mut connection = PgConnection::connect_with(&db.options(harness::DbUser::Superuser)).await?;
     let answer: Option<f64> = sqlx::query_scalar(AssertSqlSafe(format!("select ({sql})::double precision")))
         .fetch_one(&mut connection)
         .await?;

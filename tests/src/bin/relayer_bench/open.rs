@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use harness::play::{rail_file, rails_folder, set};
-use rail_simulators::{Name, Options, Simulator};
+use harness::rail_run::{rail_file, rails_folder, set};
+use rail_simulators::{Name, Simulator, SimulatorOptions};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -30,7 +30,8 @@ pub(crate) async fn run(bed: &Bed) -> Result<()> {
 async fn measure(bed: &Bed, calls: usize, secure: bool) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let tls = if secure { Some(Arc::new(tls(&folder)?)) } else { None };
-    let simulator = Simulator::start(Options { tls, ..Options::new(Name::Mtn).script(SCRIPT) }).await?;
+    let simulator =
+        Simulator::start(SimulatorOptions { tls, ..SimulatorOptions::new(Name::Mtn).script(SCRIPT) }).await?;
     let file = rail_file(Name::Mtn, &simulator.base(), |file| {
         file.remove("rate");
         file.remove("sla_seconds");

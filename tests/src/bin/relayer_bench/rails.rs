@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use harness::mtn_client::MtnClient;
-use harness::play::{rail_file, rails_folder, set};
-use rail_simulators::{Name, Options, Simulator};
+use harness::rail_run::{rail_file, rails_folder, set};
+use rail_simulators::{Name, Simulator, SimulatorOptions};
 use tokio::task::JoinSet;
 
 use crate::bed::{Bed, ask, enqueue, rail, until};
@@ -21,10 +21,10 @@ pub(crate) async fn run(bed: &Bed) -> Result<()> {
     let payments = bed.scale(20_000, 1_000);
     let (mut mtn, mut mock, mut alone, mut asked) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..bed.scale(3, 1) {
-        let simulator = Simulator::start(Options::new(Name::Mtn)).await?;
+        let simulator = Simulator::start(SimulatorOptions::new(Name::Mtn)).await?;
         alone.push(by_itself(&simulator, payments).await?);
 
-        let simulator = Simulator::start(Options::new(Name::Mtn)).await?;
+        let simulator = Simulator::start(SimulatorOptions::new(Name::Mtn)).await?;
         let file = rail_file(Name::Mtn, &simulator.base(), |file| {
             // What the database would have to know of it, too.
             file.remove("rate");
@@ -71,7 +71,7 @@ pub(crate) async fn run(bed: &Bed) -> Result<()> {
 
 /// What a ledger of so many payments takes.
 async fn ledger(payments: usize) -> Result<()> {
-    let simulator = Simulator::start(Options::new(Name::Mtn)).await?;
+    let simulator = Simulator::start(SimulatorOptions::new(Name::Mtn)).await?;
     let before = resident_mib()?;
     by_itself(&simulator, payments).await?;
     let mib = resident_mib()? - before;

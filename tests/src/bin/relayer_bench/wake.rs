@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use harness::Db;
+use harness::adapter_rig::{AdapterRig, guest};
 use harness::host::Host;
 use harness::rail::Reply;
-use harness::yard::{Yard, guest};
-use outbox::lease::{Executor, Room};
+use outbox::lease::{ClaimLimit, Executor};
 use outbox::wake::Doorbell;
-use relayer::Options;
+use relayer::RelayerOptions;
 
 use crate::bed::{Bed, ask, enqueue};
 use crate::{median, row};
@@ -40,14 +40,14 @@ pub(crate) async fn run(bed: &Bed) -> Result<()> {
 async fn through_a_host(db: &Db, times: usize) -> Result<Vec<f64>> {
     let arrived = Arc::new(Mutex::new(None));
     let noted = arrived.clone();
-    let yard = Yard::with(move |_| {
+    let rig = AdapterRig::with(move |_| {
         noted.lock().expect("no panic").replace(Instant::now());
         Reply::says(200, "paid")
     })
     .await;
-    fs::write(yard.path("mock.toml"), yard.file(&guest("pays_and_tells"), ""))?;
-    let options = Options { poll: Duration::from_secs(3600), ..Options::default() };
-    let host = Host::over(db.database(), yard.sandbox.clone(), &yard.path(""), options).await;
+    fs::write(rig.path("mock.toml"), rig.file(&guest("pays_and_tells"), ""))?;
+    let options = RelayerOptions { poll: Duration::from_secs(3600), ..RelayerOptions::default() };
+    let host = Host::over(db.database(), rig.sandbox.clone(), &rig.path(""), options).await;
     let mut samples = Vec::new();
     for n in 0..times {
         while ask(db, "select count(*) from symphony.relay_hosts where asleep").await? < 1.0 {
@@ -78,7 +78,7 @@ async fn with_a_bell_and_a_claim(db: &Db, times: usize) -> Result<Vec<f64>> {
         let claimer = executor.clone();
         let claiming = tokio::spawn(async move {
             doorbell.wait().await;
-            let room = Room {
+            let room = ClaimLimit {
                 rail_type: "mock".to_owned(),
                 limit: 1,
                 lease_seconds: 180.0,

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use form::Meaning;
-use harness::yard::instruction;
+use harness::adapter_rig::instruction;
 use rail::definition::Definition;
-use rail::{Allocation, Loaded, Options, Sandbox, Task};
+use rail::{Allocation, Loaded, Sandbox, SandboxOptions, Task};
 
 use super::{Spread, meaning, on_one_core, ratio, row, timed};
 
@@ -35,7 +35,7 @@ impl Side {
              [settings]\nscript = \"otherwise: {step}\"\n"
         );
         let definition = Definition::parse("mock", "".as_ref(), &file).map_err(anyhow::Error::msg)?;
-        let options = Options { calls_max: 100, allocation, ..Options::default() };
+        let options = SandboxOptions { calls_max: 100, allocation, ..SandboxOptions::default() };
         let sandbox = Sandbox::new(&folder.join("compiled"), harness::railhost_path(), options)?;
         let loaded = Loaded::load(&sandbox, &definition).await?;
         Ok(Self { sandbox, loaded, expected, samples: Vec::new() })

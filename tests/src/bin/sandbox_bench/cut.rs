@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use harness::yard::{Yard, instruction};
-use rail::{Options, Sandbox, Task};
-use verdict::answer::Heard;
+use harness::adapter_rig::{AdapterRig, instruction};
+use rail::{Sandbox, SandboxOptions, Task};
+use verdict::answer::CallResult;
 use verdict::call_error::CallError;
-use verdict::witness::Left;
+use verdict::witness::Sent;
 
 use super::parked::{SilentRail, load};
 use super::{Spread, descriptors, micros, resident_kib, row, timed};
@@ -23,8 +23,8 @@ const CALL_MS: u32 = 50;
 pub(crate) fn endless_loop(calls: usize) -> Result<()> {
     // One thread for all: what else it runs shows whether the executor stays live.
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-        let yard = Yard::new().await;
-        let loaded = yard.load_with("endless_loop", &format!("limits = {{ cpu_ms = {CPU_MS} }}")).await;
+        let rig = AdapterRig::new().await;
+        let loaded = rig.load_with("endless_loop", &format!("limits = {{ cpu_ms = {CPU_MS} }}")).await;
         let beats = Arc::new(AtomicUsize::new(0));
         let heart = tokio::spawn({
             let beats = beats.clone();
@@ -37,8 +37,8 @@ pub(crate) fn endless_loop(calls: usize) -> Result<()> {
         });
         let mut samples = Vec::new();
         for _ in 0..calls {
-            let (attempt, took) = timed(yard.disburse(&loaded)).await;
-            ensure!(attempt.heard == Heard::Failed(CallError::Cpu(CPU_MS)), "{attempt:?}");
+            let (attempt, took) = timed(rig.disburse(&loaded)).await;
+            ensure!(attempt.heard == CallResult::Failed(CallError::Cpu(CPU_MS)), "{attempt:?}");
             samples.push(took);
         }
         heart.abort();
@@ -62,7 +62,7 @@ pub(crate) fn endless_loop(calls: usize) -> Result<()> {
 pub(crate) fn cancelled(calls: usize) -> Result<()> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(async {
         let folder = tempfile::tempdir()?;
-        let sandbox = Arc::new(Sandbox::new(folder.path(), harness::railhost_path(), Options { calls_max: AT_ONCE, ..Options::default() })?);
+        let sandbox = Arc::new(Sandbox::new(folder.path(), harness::railhost_path(), SandboxOptions { calls_max: AT_ONCE, ..SandboxOptions::default() })?);
         // A silent rail keeps every connection; a new one now and then keeps its own memory small.
         let mut seen = Vec::new();
         let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
@@ -84,8 +84,8 @@ pub(crate) fn cancelled(calls: usize) -> Result<()> {
                     .collect();
                 for call in batch {
                     let attempt = call.await?;
-                    ensure!(matches!(attempt.heard, Heard::Failed(CallError::Deadline(_))), "{attempt:?}");
-                    waiting += usize::from(attempt.witness.money_left() == Left::Body);
+                    ensure!(matches!(attempt.heard, CallResult::Failed(CallError::Deadline(_))), "{attempt:?}");
+                    waiting += usize::from(attempt.witness.money_left() == Sent::Body);
                 }
             }
             ensure!(sandbox.in_use() == [0; 4], "part {part}: {:?} are in use", sandbox.in_use());

@@ -4,8 +4,8 @@
 use anyhow::{Result, ensure};
 use bytes::Bytes;
 use form::Meaning;
+use harness::adapter_rig::{API_KEY, AdapterRig, guest, instruction};
 use harness::rail::Reply;
-use harness::yard::{API_KEY, Yard, guest, instruction};
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
@@ -17,10 +17,10 @@ use super::{Spread, meaning, on_one_core, ratio, row, timed};
 
 pub(crate) fn run(calls: usize) -> Result<()> {
     let (ours, plain) = on_one_core(async move {
-        let yard = Yard::with(|_| Reply::says(200, "paid")).await;
-        yard.rail.forget();
-        let loaded = yard.load_bytes(&guest("pays_and_tells")).await?;
-        let stream = TcpStream::connect(yard.rail.address).await?;
+        let rig = AdapterRig::with(|_| Reply::says(200, "paid")).await;
+        rig.rail.forget();
+        let loaded = rig.load_bytes(&guest("pays_and_tells")).await?;
+        let stream = TcpStream::connect(rig.rail.address).await?;
         stream.set_nodelay(true)?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
@@ -29,10 +29,10 @@ pub(crate) fn run(calls: usize) -> Result<()> {
         let (mut through_us, mut natively) = (Vec::new(), Vec::new());
         for round in 0..calls + calls / 10 {
             let (attempt, took) =
-                timed(loaded.call(&yard.sandbox, Task::Disburse, payment.clone(), None)).await;
+                timed(loaded.call(&rig.sandbox, Task::Disburse, payment.clone(), None)).await;
             ensure!(meaning(&attempt) == Some(Meaning::Success), "{attempt:?}");
             let request = Request::post("/pay")
-                .header("host", yard.rail.address.to_string())
+                .header("host", rig.rail.address.to_string())
                 .header("content-type", "application/json")
                 .header("x-reference-id", "0198c5a2-0000-4000-8000-000000000000")
                 .header("x-api-key", API_KEY)

@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::Parser;
 use form::Meaning;
-use rail::Attempt;
-use verdict::answer::Heard;
+use rail::CallReport;
+use verdict::answer::CallResult;
 
 /// As the host has it.
 #[global_allocator]
@@ -121,9 +121,9 @@ async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
 }
 
 /// What the reply to a call means, where its adapter has nothing against it.
-fn meaning(attempt: &Attempt) -> Option<Meaning> {
+fn meaning(attempt: &CallReport) -> Option<Meaning> {
     match &attempt.heard {
-        Heard::Reading(reading) if reading.veto.is_none() => reading.meaning,
+        CallResult::Reading(reading) if reading.veto.is_none() => reading.meaning,
         _ => None,
     }
 }

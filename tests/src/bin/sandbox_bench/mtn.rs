@@ -6,18 +6,18 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use form::Meaning;
 use harness::mtn_client::MtnClient;
-use harness::play::{payment, rail_file, rails_folder};
+use harness::rail_run::{payment, rail_file, rails_folder};
 use payment::{Instruction, Origin};
 use rail::definition::Definition;
-use rail::{Loaded, Options as SandboxOptions, Sandbox, Task};
-use rail_simulators::{Name, Options, Simulator};
+use rail::{Loaded, Sandbox, SandboxOptions, Task};
+use rail_simulators::{Name, Simulator, SimulatorOptions};
 use uuid::Uuid;
 
 use super::{Spread, meaning, on_one_core, ratio, row, timed};
 
 pub(crate) fn run(calls: usize) -> Result<()> {
     let (ours, plain) = on_one_core(async move {
-        let simulator = Simulator::start(Options::new(Name::Mtn)).await?;
+        let simulator = Simulator::start(SimulatorOptions::new(Name::Mtn)).await?;
         let folder = tempfile::tempdir()?;
         let sandbox = Sandbox::new(
             &folder.path().join("compiled"),

@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use harness::yard::{Yard, guest, instruction};
+use harness::adapter_rig::{AdapterRig, guest, instruction};
 use rail::definition::Definition;
-use rail::{Loaded, Options, Sandbox, Task};
+use rail::{Loaded, Sandbox, SandboxOptions, Task};
 
 use super::{descriptors, resident_kib, row};
 
@@ -51,11 +51,11 @@ impl Drop for SilentRail {
 
 /// The guest that pays, on a rail that is silent.
 pub(crate) async fn load(sandbox: &Sandbox, rail: &SilentRail, more: &str) -> Result<Loaded> {
-    let yard = Yard::new().await;
-    let text = yard
+    let rig = AdapterRig::new().await;
+    let text = rig
         .file(&guest("pays_and_tells"), more)
-        .replace(&yard.rail.base(), &format!("http://127.0.0.1:{}", rail.port));
-    let definition = Definition::parse("silent", &yard.path(""), &text).map_err(anyhow::Error::msg)?;
+        .replace(&rig.rail.base(), &format!("http://127.0.0.1:{}", rail.port));
+    let definition = Definition::parse("silent", &rig.path(""), &text).map_err(anyhow::Error::msg)?;
     Ok(Loaded::load(sandbox, &definition).await?)
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn run(calls: usize) -> Result<()> {
         let sandbox = Sandbox::new(
             folder.path(),
             harness::railhost_path(),
-            Options { calls_max: calls, ..Options::default() },
+            SandboxOptions { calls_max: calls, ..SandboxOptions::default() },
         )?;
         ensure!(sandbox.in_use() == [0; 4]);
         let loaded = std::sync::Arc::new(load(&sandbox, &rail, WAITS).await?);

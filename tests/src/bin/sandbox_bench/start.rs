@@ -1,7 +1,7 @@
 //! From bytes to an adapter that has described itself, with compiled code at hand and without.
 
 use anyhow::{Result, ensure};
-use harness::yard::{Yard, guest};
+use harness::adapter_rig::{AdapterRig, guest};
 
 use super::{Spread, micros, row, timed};
 
@@ -9,13 +9,13 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(async {
         let (mut cold, mut warm) = (Vec::new(), Vec::new());
         for _ in 0..rounds {
-            let yard = Yard::new().await;
-            let file = yard.file(&guest("pays_and_tells"), "");
-            let (loaded, took) = timed(yard.load_file(&file)).await;
+            let rig = AdapterRig::new().await;
+            let file = rig.file(&guest("pays_and_tells"), "");
+            let (loaded, took) = timed(rig.load_file(&file)).await;
             ensure!(!loaded?.was_warm);
             cold.push(took);
             for _ in 0..10 {
-                let (loaded, took) = timed(yard.load_file(&file)).await;
+                let (loaded, took) = timed(rig.load_file(&file)).await;
                 ensure!(loaded?.was_warm);
                 warm.push(took);
             }

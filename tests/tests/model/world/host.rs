@@ -5,17 +5,19 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use form::{Code, CodeTable, Meaning, Operation, Reading, Side, StepClass, Veto};
-use harness::reference::{LateAnswer, Micros, Outbox, Outcome as Written, Refusal, SECOND, Words};
+use harness::reference::{LateAnswer, Micros, Outbox, ReferenceOutcome, Refusal, SECOND, Words};
 use payment::{KeyForm, RailKey};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use uuid::Uuid;
-use verdict::answer::Heard;
+use verdict::answer::CallResult;
 use verdict::decision::{Class, Decision};
 use verdict::error_code::ErrorCode;
 use verdict::history::{self, History};
-use verdict::outcome::{MoneyMoved, Outcome, State};
-use verdict::pace::{Pace, Steps};
-use verdict::schedule::{self, Manner, Step};
-use verdict::witness::{Exchange, Left, Witness};
+use verdict::outcome::{CompletionState, MoneyMoved, Outcome};
+use verdict::pace::{Backoff, Pace};
+use verdict::schedule::{self, NextAction, RailPolicy};
+use verdict::witness::{Exchange, Sent, Witness};
 
 use super::{Held, Host, Message, PAYMENT, Said, VISIBILITY_SECONDS, WORKERS, What, World, time};
 use crate::setup::{Bug, Setup};
@@ -68,11 +70,11 @@ pub(super) fn is_verdict(asks: bool, said: Said) -> bool {
     reading(asks, said).0.side() != Side::Open
 }
 
-fn manner(setup: &Setup) -> Manner {
-    Manner {
+fn policy(setup: &Setup) -> RailPolicy {
+    RailPolicy {
         // The first question may come while a not-found says nothing yet, the second when it permits to send again.
         pace: Pace {
-            query: Steps { base_ms: 2_000, factor: 60.0, cap_ms: 120_000 },
+            query: Backoff { base_ms: 2_000, factor: 60.0, cap_ms: 120_000 },
             visibility_seconds: VISIBILITY_SECONDS,
             ..Pace::default()
         },
@@ -92,69 +94,81 @@ impl World {
         let name = WORKERS[host];
         let mut push = |step: &str, world: Self| next.push((format!("{name} {step}"), world));
         match &self.hosts[host] {
-            Host::Idle => {
-                if let Some(world) = self.claims(host, setup) {
-                    if self.losses > 0 {
-                        let mut unheard = world.clone();
-                        unheard.losses -= 1;
-                        unheard.hosts[host] = Host::InDoubt;
-                        push("claims, and the answer is lost", unheard);
-                    }
-                    push("claims", world);
-                }
-                return;
-            }
+            Host::Idle => return self.claims_or_not(host, setup, &mut push),
             Host::InDoubt => {
-                let mut world = self.clone();
-                world.commit().hand_back(name, &[]);
-                world.hosts[host] = Host::Idle;
-                push("hands back what it may have leased", world);
+                push("hands back what it may have leased", self.after_handing_back(host, Host::Idle));
             }
-            Host::Holding { held, delay_seconds } => {
-                let mut world = self.clone();
-                world.commit().hold(name, PAYMENT, held.token, *delay_seconds, "ON_HOLD");
-                if self.losses > 0 {
-                    let mut unheard = world.clone();
-                    unheard.losses -= 1;
-                    unheard.hosts[host] = self.hosts[host].clone();
-                    push("holds, and the answer is lost", unheard);
-                }
-                world.hosts[host] = Host::Idle;
-                push("holds", world);
-            }
+            Host::Holding { held, delay_seconds } => self.holds(host, held, *delay_seconds, &mut push),
             Host::Leased(held) => self.starts(host, held, setup, &mut push),
             Host::Waiting { held, asks } => {
                 let mut world = self.clone();
                 world.decides(host, held, *asks, None, None, setup);
                 push("hears nothing by its deadline", world);
                 if setup.bug == Some(Bug::HandsBackWhatItSent) {
-                    let mut world = self.clone();
-                    world.commit().hand_back(name, &[]);
-                    push("hands back what it sent", world);
+                    push("hands back what it sent", self.after_handing_back(host, self.hosts[host].clone()));
                 }
             }
             Host::Decided { held, outcome } => {
                 let mut world = self.clone();
                 world.writes(host, held, outcome, setup);
-                if self.losses > 0 {
-                    let mut unheard = world.clone();
-                    unheard.losses -= 1;
-                    unheard.hosts[host] = self.hosts[host].clone();
-                    push("writes, and the answer is lost", unheard);
-                }
-                world.hosts[host] = Host::Idle;
-                push("writes", world);
+                self.hears_of_its_commit(host, world, "writes", &mut push);
             }
         }
         if self.kills > 0 {
-            let mut world = self.clone();
-            world.kills -= 1;
-            if let Host::Waiting { held, .. } = &self.hosts[host] {
-                world.forgets_replies(held.token);
-            }
-            world.hosts[host] = Host::Idle;
-            push("is killed", world);
+            push("is killed", self.after_a_kill(host));
         }
+    }
+
+    fn claims_or_not(&self, host: usize, setup: &Setup, push: &mut impl FnMut(&str, Self)) {
+        let Some(world) = self.claims(host, setup) else { return };
+        if self.losses > 0 {
+            let mut unheard = world.clone();
+            unheard.losses -= 1;
+            unheard.hosts[host] = Host::InDoubt;
+            push("claims, and the answer is lost", unheard);
+        }
+        push("claims", world);
+    }
+
+    fn holds(&self, host: usize, held: &Held, delay_seconds: i64, push: &mut impl FnMut(&str, Self)) {
+        let mut world = self.clone();
+        world.commit().hold(WORKERS[host], PAYMENT, held.token, delay_seconds, "ON_HOLD");
+        self.hears_of_its_commit(host, world, "holds", push);
+    }
+
+    /// The host is idle then; or the answer is lost, and it does the same again.
+    fn hears_of_its_commit(
+        &self,
+        host: usize,
+        mut committed: Self,
+        what: &str,
+        push: &mut impl FnMut(&str, Self),
+    ) {
+        if self.losses > 0 {
+            let mut unheard = committed.clone();
+            unheard.losses -= 1;
+            unheard.hosts[host] = self.hosts[host].clone();
+            push(&format!("{what}, and the answer is lost"), unheard);
+        }
+        committed.hosts[host] = Host::Idle;
+        push(what, committed);
+    }
+
+    fn after_handing_back(&self, host: usize, then: Host) -> Self {
+        let mut world = self.clone();
+        world.commit().hand_back(WORKERS[host], &[]);
+        world.hosts[host] = then;
+        world
+    }
+
+    fn after_a_kill(&self, host: usize) -> Self {
+        let mut world = self.clone();
+        world.kills -= 1;
+        if let Host::Waiting { held, .. } = &self.hosts[host] {
+            world.forgets_replies(held.token);
+        }
+        world.hosts[host] = Host::Idle;
+        world
     }
 
     /// Takes what is due, or what another one lost.
@@ -193,15 +207,16 @@ impl World {
     /// The project's own next step.
     fn starts(&self, host: usize, held: &Held, setup: &Setup, push: &mut impl FnMut(&str, Self)) {
         let mut world = self.clone();
-        let asks = match schedule::step(held.unsettled, &held.history, &manner(setup), time(held.claimed_at))
-        {
-            Step::Write(outcome) => {
-                world.hosts[host] = Host::Decided { held: held.clone(), outcome: Rc::new(*outcome) };
-                return push("knows enough", world);
-            }
-            Step::Disburse => false,
-            Step::Ask => true,
-        };
+        let asks =
+            match schedule::next_action(held.unsettled, &held.history, &policy(setup), time(held.claimed_at))
+            {
+                NextAction::Write(outcome) => {
+                    world.hosts[host] = Host::Decided { held: held.clone(), outcome: Rc::new(*outcome) };
+                    return push("knows enough", world);
+                }
+                NextAction::Disburse => false,
+                NextAction::Ask => true,
+            };
         if !asks && !setup.deduplicates {
             let marked = world.commit().mark_handed_over(WORKERS[host], PAYMENT, held.token);
             if marked.is_none() {
@@ -213,14 +228,21 @@ impl World {
             let mut unsent = world.clone();
             unsent.losses -= 1;
             let nothing = Witness::default();
-            let said = Heard::Unanswered("no connection".to_owned());
+            let said = CallResult::Unanswered("no connection".to_owned());
             unsent.judges(host, held, asks, &said, &nothing, setup);
             push("cannot reach the rail", unsent);
         }
         if !asks && self.refusals > 0 {
             let mut refused = world.clone();
             refused.refusals -= 1;
-            refused.judges(host, held, asks, &Heard::Refused("no".to_owned()), &Witness::default(), setup);
+            refused.judges(
+                host,
+                held,
+                asks,
+                &CallResult::Refused("no".to_owned()),
+                &Witness::default(),
+                setup,
+            );
             push("does not want it sent", refused);
         }
         let key = text_of(match setup.bug {
@@ -244,7 +266,9 @@ impl World {
         setup: &Setup,
     ) {
         match said {
-            None => self.answered(host, held, asks, &Heard::Unanswered("no reply".to_owned()), None, setup),
+            None => {
+                self.answered(host, held, asks, &CallResult::Unanswered("no reply".to_owned()), None, setup)
+            }
             Some(said) => {
                 let (mut reading, status) = reading(asks, said);
                 match veto {
@@ -254,7 +278,7 @@ impl World {
                     }
                     veto => reading.veto = veto,
                 }
-                self.answered(host, held, asks, &Heard::Reading(Box::new(reading)), Some(status), setup);
+                self.answered(host, held, asks, &CallResult::Reading(Box::new(reading)), Some(status), setup);
             }
         }
     }
@@ -274,7 +298,7 @@ impl World {
             false => Reading { is_doubtful: true, ..Reading::nothing("the reply is about another payment") },
         };
         let status = reading(asks, said).1;
-        self.answered(host, held, asks, &Heard::Reading(Box::new(heard)), Some(status), setup);
+        self.answered(host, held, asks, &CallResult::Reading(Box::new(heard)), Some(status), setup);
     }
 
     fn answered(
@@ -282,14 +306,14 @@ impl World {
         host: usize,
         held: &Held,
         asks: bool,
-        heard: &Heard,
+        heard: &CallResult,
         status: Option<u16>,
         setup: &Setup,
     ) {
         let exchange = Exchange {
             step: String::new(),
             class: if asks { StepClass::Read } else { StepClass::Money },
-            left: Left::Body,
+            left: Sent::Body,
             status,
             whole: status.is_some(),
             retry_after_seconds: None,
@@ -305,13 +329,13 @@ impl World {
         host: usize,
         held: &Held,
         asks: bool,
-        heard: &Heard,
+        heard: &CallResult,
         witness: &Witness,
         setup: &Setup,
     ) {
         let mut decision = match asks {
-            true => verdict::query(heard, witness),
-            false => verdict::disburse(heard, witness),
+            true => verdict::judge_query(heard, witness),
+            false => verdict::judge_disbursement(heard, witness),
         };
         if setup.bug == Some(Bug::SilenceIsRefusal) && !asks && decision.class == Class::Unknown {
             decision =
@@ -334,9 +358,9 @@ impl World {
         let held = held.clone();
         let token = held.token;
         self.hosts[host] =
-            match schedule::outcome(decision, attempts, &held.history, &manner(setup), now, 0.5) {
-                schedule::Written::Attempt(outcome) => Host::Decided { held, outcome: Rc::new(*outcome) },
-                schedule::Written::Held { delay } => {
+            match schedule::conclude(decision, attempts, &held.history, &policy(setup), now, 0.5) {
+                schedule::Conclusion::Attempt(outcome) => Host::Decided { held, outcome: Rc::new(*outcome) },
+                schedule::Conclusion::Held { delay } => {
                     Host::Holding { held, delay_seconds: delay.as_secs_f64().ceil() as i64 }
                 }
             };
@@ -377,22 +401,22 @@ impl World {
 
 /// What a claim tells of a payment's past.
 fn past(outbox: &Outbox) -> History {
-    let attempt = |attempt: &harness::reference::Attempt| history::Attempt {
-        state: attempt.state.to_owned(),
+    let attempt = |attempt: &harness::reference::Attempt| history::PastAttempt {
+        state: read(attempt.state),
         claimed_at: time(attempt.claimed_at),
         completed_at: time(attempt.completed_at),
-        error_code: attempt.words.error_code.clone(),
+        error_code: attempt.words.error_code.as_deref().map(ErrorCode::read),
         rail_code: attempt.words.rail_code.clone(),
         adapter_digest: None,
         lease_token: Some(attempt.token),
     };
     let late = |((_, token), late): (&(Uuid, Uuid), &LateAnswer)| history::LateAnswer {
         lease_token: Some(*token),
-        state: late.state.to_owned(),
-        money_moved: late.money_moved.to_owned(),
+        state: read(late.state),
+        money_moved: read(late.money_moved),
         rail_reference: late.words.rail_reference.clone(),
         rail_code: late.words.rail_code.clone(),
-        error_code: late.words.error_code.clone(),
+        error_code: late.words.error_code.as_deref().map(ErrorCode::read),
         of_key: false,
     };
     History {
@@ -403,12 +427,17 @@ fn past(outbox: &Outbox) -> History {
     }
 }
 
-fn written(outcome: &Outcome) -> Written {
-    Written {
+/// As the host reads what the database says.
+fn read<T: DeserializeOwned>(text: &str) -> T {
+    serde_json::from_value(Value::from(text)).expect("a word of the history")
+}
+
+fn written(outcome: &Outcome) -> ReferenceOutcome {
+    ReferenceOutcome {
         state: match outcome.state {
-            State::Dispatched => "DISPATCHED",
-            State::Failed => "FAILED",
-            State::Retryable => "RETRYABLE",
+            CompletionState::Dispatched => "DISPATCHED",
+            CompletionState::Failed => "FAILED",
+            CompletionState::Retryable => "RETRYABLE",
         },
         money_moved: outcome.money_moved.map(|money| match money {
             MoneyMoved::Yes => "yes",
@@ -420,7 +449,7 @@ fn written(outcome: &Outcome) -> Written {
         words: Words {
             rail_reference: outcome.rail_reference.clone(),
             rail_code: outcome.rail_code.clone(),
-            error_code: outcome.error_code.clone(),
+            error_code: outcome.error_code.map(|code| code.as_str().to_owned()),
             error_message: None,
             latency_ms: None,
         },

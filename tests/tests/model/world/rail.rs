@@ -16,59 +16,60 @@ impl World {
             What::Said(said) => {
                 let waits =
                     |host: &Host| matches!(host, Host::Waiting { held, .. } if held.token == message.token);
-                match self.hosts.iter().position(waits) {
-                    Some(host) => {
-                        let Host::Waiting { held, asks } = &self.hosts[host] else { return };
-                        let mut world = without.clone();
-                        world.decides(host, held, *asks, Some(said), None, setup);
-                        next.push((format!("{} hears {said:?}", WORKERS[host]), world));
-                        // The adapter may doubt a verdict, and nothing else.
-                        if self.vetoes > 0 && is_verdict(*asks, said) {
-                            let mut world = without.clone();
-                            world.vetoes -= 1;
-                            world.decides(host, held, *asks, Some(said), Some(Veto::Doubt), setup);
-                            let step = format!("{} hears {said:?}, and its adapter doubts it", WORKERS[host]);
-                            next.push((step, world));
-                        }
-                        if self.strangers > 0 {
-                            for other in [Said::Settled, Said::Failed, Said::NotFound] {
-                                let mut world = without.clone();
-                                world.strangers -= 1;
-                                world.hears_of_another(host, held, *asks, other, setup);
-                                next.push((
-                                    format!("{} hears {other:?} of another payment", WORKERS[host]),
-                                    world,
-                                ));
-                            }
-                        }
-                    }
-                    None => return,
-                }
+                // Nobody waits for it: it is not even lost.
+                let Some(host) = self.hosts.iter().position(waits) else { return };
+                without.reply_arrives(host, said, setup, next);
             }
             What::Ask => {
                 for said in self.answers(&message.key) {
                     next.push((format!("the rail answers {said:?}"), without.with_reply(message, said)));
                 }
             }
-            What::Pay => {
-                for (account, said) in self.arrivals(&message.key, setup) {
-                    let mut world = without.with_reply(message, said);
-                    if said == Said::Held {
-                        world.holds -= 1;
-                    }
-                    if !setup.fickle {
-                        world.turns_away = Some(said == Said::Refused);
-                    }
-                    if let Some(account) = account {
-                        world.rail.insert(message.key, account);
-                    }
-                    next.push((format!("the request arrives: {said:?}"), world));
-                }
-            }
+            What::Pay => without.request_arrives(message, setup, next),
         }
         if self.losses > 0 {
             without.losses -= 1;
             next.push((format!("{:?} is lost", message.what), without));
+        }
+    }
+
+    /// What becomes of a reply, which is no longer under way.
+    fn reply_arrives(&self, host: usize, said: Said, setup: &Setup, next: &mut Vec<(String, Self)>) {
+        let (name, Host::Waiting { held, asks }) = (WORKERS[host], &self.hosts[host]) else { return };
+        let mut world = self.clone();
+        world.decides(host, held, *asks, Some(said), None, setup);
+        next.push((format!("{name} hears {said:?}"), world));
+        // The adapter may doubt a verdict, and nothing else.
+        if self.vetoes > 0 && is_verdict(*asks, said) {
+            let mut world = self.clone();
+            world.vetoes -= 1;
+            world.decides(host, held, *asks, Some(said), Some(Veto::Doubt), setup);
+            next.push((format!("{name} hears {said:?}, and its adapter doubts it"), world));
+        }
+        if self.strangers > 0 {
+            for other in [Said::Settled, Said::Failed, Said::NotFound] {
+                let mut world = self.clone();
+                world.strangers -= 1;
+                world.hears_of_another(host, held, *asks, other, setup);
+                next.push((format!("{name} hears {other:?} of another payment"), world));
+            }
+        }
+    }
+
+    /// What becomes of a request to pay, which is no longer under way.
+    fn request_arrives(&self, message: &Message, setup: &Setup, next: &mut Vec<(String, Self)>) {
+        for (account, said) in self.arrivals(&message.key, setup) {
+            let mut world = self.with_reply(message, said);
+            if said == Said::Held {
+                world.holds -= 1;
+            }
+            if !setup.fickle {
+                world.turns_away = Some(said == Said::Refused);
+            }
+            if let Some(account) = account {
+                world.rail.insert(message.key, account);
+            }
+            next.push((format!("the request arrives: {said:?}"), world));
         }
     }
 

@@ -1,0 +1,347 @@
+//! Functions and views: what the files of `migrations/functions` say, and what the database has of them.
+
+use sha2::{Digest, Sha256};
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, Connection, PgConnection, PgExecutor, Postgres};
+
+use super::Error;
+use super::schema::SchemaName;
+
+/// One function or view, with its comment and its grants.
+#[derive(Debug)]
+struct File {
+    /// `room/name`.
+    name: &'static str,
+    sql: &'static str,
+}
+
+const FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/functions.rs"));
+
+/// This build.
+pub(super) const RELEASE: &str = env!("CARGO_PKG_VERSION");
+
+impl File {
+    fn checksum(&self) -> Vec<u8> {
+        Sha256::digest(self.sql).to_vec()
+    }
+
+    /// As the server calls it.
+    fn object(&self) -> &'static str {
+        self.name.rsplit('/').next().unwrap_or(self.name)
+    }
+
+    fn is_view(&self) -> bool {
+        self.sql.contains("create or replace view")
+    }
+
+    fn names(&self, other: &Self) -> bool {
+        self.sql.contains(&format!("symphony.{}", other.object()))
+    }
+}
+
+/// What the database says of one file.
+#[derive(Debug, sqlx::FromRow)]
+struct Applied {
+    name: String,
+    checksum: Vec<u8>,
+    release: String,
+    /// Nobody changed it since.
+    is_as_applied: bool,
+}
+
+/// What a run of the functions did, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Changed {
+    /// New, or of another build than this one.
+    pub applied: Vec<String>,
+    /// Changed by hand in the database.
+    pub put_back: Vec<String>,
+    /// Of another build, and not of this one. They stay where they are until a numbered file drops them.
+    pub no_longer_carried: Vec<String>,
+}
+
+impl Changed {
+    pub fn is_nothing(&self) -> bool {
+        self == &Self::default()
+    }
+}
+
+/// How the functions of the database differ from those of this build.
+#[derive(Debug, Default)]
+pub(super) struct Comparison {
+    missing: Vec<&'static str>,
+    of_another_build: Vec<&'static str>,
+    by_hand: Vec<String>,
+    /// The newest release that applied any.
+    release: Option<String>,
+}
+
+impl Comparison {
+    fn of(applied: &[Applied]) -> Self {
+        let mut found = Self {
+            release: applied.iter().map(|row| &row.release).max_by_key(|release| version(release)).cloned(),
+            ..Self::default()
+        };
+        for file in FILES {
+            match applied.iter().find(|row| row.name == file.name) {
+                None => found.missing.push(file.name),
+                Some(row) if row.checksum != file.checksum() => found.of_another_build.push(file.name),
+                Some(_) => {}
+            }
+        }
+        let changed = applied.iter().filter(|row| !row.is_as_applied);
+        found.by_hand = changed.map(|row| row.name.clone()).collect();
+        found
+    }
+
+    /// The release, where it is newer than this build.
+    pub(super) fn newer_release(&self) -> Option<&str> {
+        self.release.as_deref().filter(|release| version(release) > version(RELEASE))
+    }
+
+    pub(super) fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if !self.by_hand.is_empty() {
+            problems.push(format!(
+                "somebody changed {} in the database by hand; run railhost migrate, which puts back what this build carries",
+                self.by_hand.join(", ")
+            ));
+        }
+        // A newer build keeps what this one calls.
+        if self.newer_release().is_some() {
+            return problems;
+        }
+        if !self.missing.is_empty() {
+            problems.push(format!(
+                "not in the database: {}; run railhost migrate of version {RELEASE}",
+                few(&self.missing)
+            ));
+        }
+        if !self.of_another_build.is_empty() {
+            problems.push(format!(
+                "applied by another build (railhost {}) than this one: {}; run railhost migrate of version {RELEASE}",
+                self.release.as_deref().unwrap_or("of no version"),
+                few(&self.of_another_build)
+            ));
+        }
+        problems
+    }
+}
+
+/// The first ones by name, the others by number.
+fn few(names: &[&str]) -> String {
+    match names {
+        [first, second, third, _, ..] => {
+            format!("{first}, {second}, {third} and {} more", names.len() - 3)
+        }
+        _ => names.join(", "),
+    }
+}
+
+fn version(text: &str) -> Vec<u64> {
+    text.split(['.', '-', '+']).take(3).map(|part| part.parse().unwrap_or(0)).collect()
+}
+
+/// What differs; everything is missing where there is no schema yet.
+pub(super) async fn compare<'c>(
+    executor: impl PgExecutor<'c>,
+    schema: &SchemaName,
+) -> Result<Comparison, Error> {
+    Ok(Comparison::of(&applied(executor, schema).await?))
+}
+
+async fn applied<'c>(executor: impl PgExecutor<'c>, schema: &SchemaName) -> Result<Vec<Applied>, Error> {
+    let sql = schema.place(
+        "select f.name, f.checksum, f.release, f.held is not distinct from symphony.function_digest(f.name) as is_as_applied
+           from symphony.schema_functions f
+          order by f.name",
+    );
+    let applied = sqlx::query_as(AssertSqlSafe(sql.into_owned())).persistent(false).fetch_all(executor).await;
+    match applied.map_err(Error::from) {
+        Err(Error::Schema(_)) => Ok(Vec::new()),
+        other => other,
+    }
+}
+
+/// Brings functions and views to what the files say, all of them or none. Hosts go on meanwhile: each statement of theirs meets
+/// the old functions or the new ones.
+pub(super) async fn apply(connection: &mut PgConnection, schema: &SchemaName) -> Result<Changed, Error> {
+    // Asked before the transaction: where there is nothing yet the question is an error.
+    let there = applied(&mut *connection, schema).await?;
+    let comparison = Comparison::of(&there);
+    if let Some(newer) = comparison.newer_release() {
+        return Err(Error::Schema(format!(
+            "railhost {newer} migrated this schema, and this is {RELEASE}: use railhost {newer} or a newer one"
+        )));
+    }
+    let mut changed = Changed { put_back: comparison.by_hand.clone(), ..Changed::default() };
+    let wanted = |file: &&File| {
+        [&comparison.missing, &comparison.of_another_build].iter().any(|names| names.contains(&file.name))
+            || comparison.by_hand.iter().any(|name| name == file.name)
+    };
+    let files = in_order(FILES.iter().filter(wanted).collect());
+    let gone = there.iter().filter(|row| !FILES.iter().any(|file| file.name == row.name));
+    changed.no_longer_carried = gone.map(|row| row.name.clone()).collect();
+    let mut transaction = connection.begin().await?;
+    let begin = "set local role symphony_control; set local check_function_bodies = off";
+    sqlx::raw_sql(begin).execute(&mut *transaction).await?;
+    for file in &files {
+        // Twice: what was granted before, on whatever the first run made anew, is taken away in between.
+        let without_grants = WITHOUT_GRANTS.replace("NAME", file.object());
+        for statement in [file.sql, &without_grants, file.sql] {
+            let statement = schema.place(statement).into_owned();
+            sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut *transaction).await.map_err(|error| {
+                Error::Schema(format!("migrations/functions/{}.sql cannot be applied: {error}", file.name))
+            })?;
+        }
+        if !changed.put_back.iter().any(|name| name == file.name) {
+            changed.applied.push(file.name.to_owned());
+        }
+    }
+    for file in &files {
+        ours(schema, RECORD)
+            .bind(file.name)
+            .bind(file.checksum())
+            .bind(RELEASE)
+            .execute(&mut *transaction)
+            .await?;
+    }
+    ours(schema, "delete from symphony.schema_functions where name = any ($1)")
+        .bind(&changed.no_longer_carried)
+        .execute(&mut *transaction)
+        .await?;
+    // One release for all of them, whatever part of it changed.
+    ours(schema, "update symphony.schema_functions set release = $1 where release <> $1")
+        .bind(RELEASE)
+        .execute(&mut *transaction)
+        .await?;
+    transaction.commit().await?;
+    Ok(changed)
+}
+
+const RECORD: &str = "insert into symphony.schema_functions (name, checksum, held, release)
+     values ($1, $2, symphony.function_digest($1), $3)
+     on conflict (name) do update
+       set checksum = excluded.checksum, held = excluded.held, release = excluded.release, applied_at = excluded.applied_at";
+
+fn ours<'q>(schema: &SchemaName, sql: &str) -> Query<'q, Postgres, PgArguments> {
+    sqlx::query(AssertSqlSafe(schema.place(sql).into_owned())).persistent(false)
+}
+
+/// What a file grants is all that is granted on what it makes. An overload of the same name, which hosts of the release before may
+/// call, keeps what it has.
+const WITHOUT_GRANTS: &str = "do $$
+declare
+  v_made text;
+begin
+  for v_made in
+    select 'function ' || p.oid::regprocedure::text
+      from pg_catalog.pg_proc p
+     where p.pronamespace = 'symphony'::regnamespace and p.proname = 'NAME'
+       and p.xmin::text::bigint = pg_current_xact_id()::text::bigint % 4294967296
+    union all
+    select 'table ' || c.oid::regclass::text
+      from pg_catalog.pg_class c
+     where c.relnamespace = 'symphony'::regnamespace and c.relkind = 'v' and c.relname = 'NAME'
+       and c.xmin::text::bigint = pg_current_xact_id()::text::bigint % 4294967296
+  loop
+    execute 'revoke all on ' || v_made || ' from public, symphony_ingest, symphony_executor, symphony_operator, '
+            || 'symphony_readonly, symphony_auditor';
+  end loop;
+end
+$$";
+
+/// Functions first: their bodies are not looked at until they are called. A view comes after those that it names.
+fn in_order(files: Vec<&File>) -> Vec<&File> {
+    let (mut views, mut ordered): (Vec<&File>, Vec<&File>) =
+        files.into_iter().partition(|file| file.is_view());
+    while !views.is_empty() {
+        let waits = |view: &File| views.iter().any(|other| other.name != view.name && view.names(other));
+        // Views that name each other cannot be made: the server will say so of the first.
+        let next = views.iter().position(|view| !waits(view)).unwrap_or_default();
+        ordered.push(views.swap_remove(next));
+    }
+    ordered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn applied_as_files() -> Vec<Applied> {
+        let row = |file: &File| Applied {
+            name: file.name.to_owned(),
+            checksum: file.checksum(),
+            release: RELEASE.to_owned(),
+            is_as_applied: true,
+        };
+        FILES.iter().map(row).collect()
+    }
+
+    #[test]
+    fn each_file_holds_one_name_with_its_comment() {
+        for file in FILES {
+            let object = file.object();
+            let makes =
+                |kind: &str| file.sql.contains(&format!("create or replace {kind} symphony.{object}"));
+            assert!(makes("function") || makes("view"), "{} does not make {object}", file.name);
+            let others = FILES.iter().filter(|other| other.name != file.name);
+            for other in others {
+                let made = format!("create or replace function symphony.{}(", other.object());
+                assert!(!file.sql.contains(&made), "{} makes {} too", file.name, other.object());
+            }
+            let explains = |kind: &str| file.sql.contains(&format!("comment on {kind} symphony.{object}"));
+            assert!(explains("function") || explains("view"), "{} has no comment", file.name);
+        }
+    }
+
+    #[test]
+    fn a_view_is_made_after_those_that_it_names() {
+        let order: Vec<_> = in_order(FILES.iter().collect()).iter().map(|file| file.name).collect();
+        assert_eq!(order.len(), FILES.len());
+        let at = |name: &str| order.iter().position(|found| *found == name).expect("it is there");
+        assert!(at("read/payments_needing_review") < at("read/payments"));
+        assert!(at("wake/ring") < at("read/blocked_streams"));
+    }
+
+    #[test]
+    fn a_database_like_this_build_has_no_problems() {
+        assert_eq!(Comparison::of(&applied_as_files()).problems(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_difference_is_one_sentence_that_says_what_to_do() {
+        let mut applied = applied_as_files();
+        applied[0].checksum = vec![0; 32];
+        applied[1].is_as_applied = false;
+        let (changed, by_hand, gone) =
+            (applied[0].name.clone(), applied[1].name.clone(), applied[2].name.clone());
+        applied.remove(2);
+        let problems = Comparison::of(&applied).problems();
+        assert_eq!(problems.len(), 3, "{problems:?}");
+        for (problem, name) in problems.iter().zip([by_hand, gone, changed]) {
+            assert!(problem.contains(&name) && problem.contains("run railhost migrate"), "{problem}");
+        }
+        let all = Comparison::of(&[]).problems();
+        assert!(all[0].contains("and "), "{all:?}");
+    }
+
+    #[test]
+    fn functions_of_a_newer_release_are_no_problem_but_those_changed_by_hand_are() {
+        let mut applied = applied_as_files();
+        applied[0].checksum = vec![0; 32];
+        applied[0].release = "999.0.0".to_owned();
+        let comparison = Comparison::of(&applied);
+        assert_eq!((comparison.problems(), comparison.newer_release()), (Vec::new(), Some("999.0.0")));
+        applied[0].is_as_applied = false;
+        assert_eq!(Comparison::of(&applied).problems().len(), 1);
+    }
+
+    #[test]
+    fn releases_are_compared_by_number() {
+        assert!(version("0.10.0") > version("0.9.9"));
+        assert!(version("1.0.0") > version("0.99.0"));
+        assert_eq!(version("0.1.0"), version("0.1.0"));
+    }
+}
