@@ -25,7 +25,7 @@ pub mod world;
 
 use std::time::Duration;
 
-pub use db::{Db, DbUser, sqlstate};
+pub use db::{Db, DbUser, accept_functions, sqlstate};
 pub use railhost_binary::{railhost, railhost_path};
 pub use server::{Pg, scratch_folder};
 

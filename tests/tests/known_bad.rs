@@ -9,7 +9,7 @@ use harness::rail_run::set;
 use harness::sql::run;
 use harness::world::wire::Mode;
 use harness::world::{Audit, Plan, Wanted, World};
-use harness::{DbUser, PATIENCE};
+use harness::{DbUser, PATIENCE, accept_functions};
 use rail_simulators::Name;
 use sqlx::AssertSqlSafe;
 use toml::Table;
@@ -240,6 +240,7 @@ async fn take_the_fence_away(world: &World) {
     .expect("the function");
     assert_eq!(function.matches(FENCE).count(), 2, "the fence stands where it stood");
     sqlx::query(AssertSqlSafe(function.replace(FENCE, ""))).execute(&mut owner).await.expect("replaced");
+    accept_functions(&mut owner).await;
 }
 
 /// A host stands still while the rail answers; another one takes over.

@@ -23,6 +23,7 @@ fn run(cargo: &str, deny: &str) -> (bool, Vec<String>) {
     fs::create_dir_all(at("tests")).expect("a folder");
     fs::write(at("tests/run"), RUN).expect("written");
     write_program(&at("bin/cargo"), cargo);
+    write_program(&at("target/debug/railhost"), "");
     write_program(&at("bin/rustc"), "echo host: here\n");
     write_program(&at("target/tools/bin/cargo-deny"), &format!("{DENY_KNOWN}{deny}"));
     let path = env::var_os("PATH").expect("a path");

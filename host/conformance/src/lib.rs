@@ -1,7 +1,23 @@
 //! The integrator's kit: whether an adapter and its rail's file come to the right verdicts, found out offline with recorded
 //! exchanges.
 //!
-//! - [`case`]: a recorded exchange · [`replay`]: plays the rail · [`bench`]: the adapter · [`rules`]: what must hold · [`report`]: what was found
+//! - [`case`]: a recorded exchange · [`mod@replay`]: plays the rail · [`mod@bench`]: the adapter · [`rules`]: what must hold · [`report`]: what was found
+//!
+//! ```
+//! use conformance::{Case, Expected, ExpectedClass};
+//!
+//! let case: Case = serde_json::from_str(r#"{
+//!     "operation": "disburse",
+//!     "payment": { "amount": "10.5", "currency": "ZMW", "destination": { "msisdn": "260961234567" } },
+//!     "reply": { "status": 202, "body": { "status": "PENDING" } },
+//!     "expect": { "class": "pending" }
+//! }"#)?;
+//! assert_eq!(case.instruction().money.amount(), "10.50");
+//! let code = Some("PENDING".to_owned());
+//! let found = Expected { class: ExpectedClass::Pending, code, reference: None, differs: false };
+//! assert!(case.expect.is_met_by(&found), "a code that is not expected is not looked at");
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
 mod bench;
 mod case;

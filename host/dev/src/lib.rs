@@ -3,6 +3,16 @@
 //! - [`embedded`]: a private, real PostgreSQL · [`simulate`]: rails on loopback · [`demo`]: payments through all of it
 //! - [`rail_files`]: rails that point at simulators
 //! - [`mod@bench`]: this host, its rivals and the limit side by side
+//!
+//! ```
+//! use dev::rail_files::{SIMULATED, rail_file};
+//! use dev::simulators::Name;
+//!
+//! let file = rail_file("airtel").expect("it is one of the four");
+//! assert!(file.contains(&format!("http://127.0.0.1:{}", Name::Airtel.port())), "it points at its simulator");
+//! let secrets = SIMULATED.iter().filter(|(path, _)| file.contains(&format!("\"{path}\"")));
+//! assert_eq!(secrets.count(), 4, "all that it refers to is there");
+//! ```
 
 pub mod bench;
 pub mod demo;

@@ -1,6 +1,15 @@
 //! Where a test may break the host: places at which the process dies, and guards that it leaves out. Both are armed by the
 //! environment, and only in a debug build with the feature `armed`, which the test harness asks for. In any other build
 //! there is nothing here to arm.
+//!
+//! ```
+//! use faults::{CrashPoint, Guard, crash_point, is_left_out};
+//!
+//! for point in CrashPoint::ALL {
+//!     crash_point(point); // nobody asked for it, so the process goes on
+//! }
+//! assert!(!is_left_out(Guard::StableKey), "a guard is there unless a test leaves it out");
+//! ```
 
 const ARMABLE: bool = cfg!(all(feature = "armed", debug_assertions));
 

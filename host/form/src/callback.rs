@@ -14,6 +14,7 @@ pub const STEP: &str = "callback";
 /// The same, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Callback {
+    /// Key and header by which the host knows that the rail sent it.
     pub verify: VerifyFile,
     names: Option<(String, KeyForm)>,
     pub(crate) rule: ReplyRule,

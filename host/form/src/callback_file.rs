@@ -9,6 +9,7 @@ use crate::reply_file::ReplyFile;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CallbackFile {
+    /// The signature or the HMAC that a callback needs to count as a reply.
     pub verify: VerifyFile,
     /// Where the body names the payment, for a rail that has one address for all of them. Without it the address names it.
     pub names: Option<NameFile>,
@@ -27,6 +28,7 @@ pub struct VerifyFile {
     /// A text before it in the header, such as `sha256=`.
     #[serde(default)]
     pub prefix: String,
+    /// How the header writes the signature or the HMAC; base64 where it is left out.
     #[serde(default)]
     pub encoding: Encoding,
     /// It is a JWS, detached from the body.
@@ -34,10 +36,12 @@ pub struct VerifyFile {
     pub jws: bool,
 }
 
+/// Where a callback names its payment, and in which form.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NameFile {
     /// A JSON pointer.
     pub at: String,
+    /// Form of the key there: `uuid`, `hex` or `hex32`.
     pub form: String,
 }

@@ -8,11 +8,15 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FieldFile {
+    /// What the text is; `text` where it is left out.
     pub kind: FieldKind,
+    /// Characters that a text may have. Needed for a text without `values`, and allowed nowhere else.
     pub chars: Option<Chars>,
     /// Characters besides those.
     pub also: String,
+    /// The least number of characters; 1 where it is left out.
     pub min: Option<usize>,
+    /// The greatest number of characters: 1 to 10 000. Needed wherever `chars` is.
     pub max: Option<usize>,
     /// Of phone numbers: the country code, without a plus sign.
     pub country: Option<String>,
@@ -22,9 +26,11 @@ pub struct FieldFile {
     pub optional: bool,
 }
 
+/// What the text of a field is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FieldKind {
+    /// A text of certain characters and a certain length, or one of a list.
     #[default]
     Text,
     /// A phone number: E.164 digits with the country code, with or without a plus sign.
@@ -37,8 +43,11 @@ pub enum FieldKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Chars {
+    /// 0 to 9.
     Digits,
+    /// A to Z and a to z.
     Letters,
+    /// A to Z, a to z and 0 to 9.
     Alnum,
     /// Capital letters and digits.
     Upper,
@@ -79,6 +88,7 @@ impl Writing {
 /// A field, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
+    /// A payment may leave it out.
     pub optional: bool,
     rule: Rule,
 }

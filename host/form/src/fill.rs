@@ -20,12 +20,17 @@ use crate::template::Body;
 /// A request, ready to leave.
 #[derive(Clone, PartialEq, Eq)]
 pub struct FilledRequest {
+    /// Name of the step that it was written for.
     pub step: String,
+    /// HTTP method in capital letters.
     pub method: String,
+    /// Whom it goes to. The path is not part of it.
     pub target: RequestTarget,
     /// With its query.
     pub path: String,
+    /// Names in lower case, signatures last. Those of the connection, such as `host`, are not among them.
     pub headers: Vec<(String, String)>,
+    /// Empty where the request has none.
     pub body: Vec<u8>,
 }
 

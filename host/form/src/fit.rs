@@ -173,6 +173,7 @@ impl Form {
         self.payload.iter().filter_map(value).collect()
     }
 
+    /// Names and values of the constants in the file.
     pub fn settings(&self) -> impl Iterator<Item = (&str, &str)> {
         self.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }

@@ -22,6 +22,7 @@ pub struct FloatFile {
     pub grouped_by: Option<char>,
     /// Below it nothing is paid.
     pub floor: Option<String>,
+    /// Seconds from one look at the balance to the next: 1 or more, 60 where it is left out.
     #[serde(default = "FloatFile::every_default")]
     pub every_seconds: u32,
 }

@@ -18,8 +18,11 @@ use crate::template::JsonTemplate;
 /// A rail's form, complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Form {
+    /// No network: the adapter's values are the reply.
     pub is_mock: bool,
+    /// Codes of ISO 4217 that the rail pays in. Only a mock may have none, and then takes all.
     pub currencies: Vec<String>,
+    /// What the rail's codes mean.
     pub codes: CodeTable,
     /// When it pays; at any time where there are none.
     pub hours: Option<Hours>,
@@ -53,6 +56,7 @@ impl Form {
         self.steps.get(name)
     }
 
+    /// All steps, in the order of their names.
     pub fn steps(&self) -> impl Iterator<Item = &Step> {
         self.steps.values()
     }

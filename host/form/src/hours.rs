@@ -63,6 +63,7 @@ impl Hours {
         Ok(Self { days, from, to, holidays, offset })
     }
 
+    /// Whether the rail pays at this moment, by the rail's own day and time.
     pub fn are_open(&self, now: DateTime<Utc>) -> bool {
         let local = now.with_timezone(&self.offset).naive_local();
         let is_holiday = self.holidays.iter().any(|holiday| holiday.falls_on(local.date()));

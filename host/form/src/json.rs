@@ -8,11 +8,15 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 /// A value as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Json {
+    /// `null`. What reads a value takes it as not there.
     Null,
+    /// `true` or `false`.
     Bool(bool),
     /// Digit for digit.
     Number(String),
+    /// What the text means: its escapes are resolved.
     Text(String),
+    /// In the order of the text.
     List(Vec<Json>),
     /// In the order of the text.
     Object(Vec<(String, Json)>),

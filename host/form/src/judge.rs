@@ -22,6 +22,7 @@ pub struct Reading {
     pub code: Option<Code>,
     /// The rail's own name for the payment.
     pub reference: Option<String>,
+    /// Every code that was read. Empty where nothing was.
     pub facts: Vec<Code>,
     /// What later requests of this payment carry.
     pub captured: BTreeMap<String, String>,
@@ -55,6 +56,7 @@ const FACTS_MAX: usize = 10;
 const VALUE_CHARS_MAX: usize = 100;
 
 impl Veto {
+    /// Its name in the record of an attempt.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Opposite => "opposite",

@@ -2,7 +2,7 @@
 //!
 //! In the order in which a payment meets them:
 //!
-//! - [`file`], [`reply_file`], [`callback_file`]: the form as it is written · `load`: checked, with every template parsed
+//! - [`mod@file`], [`reply_file`], [`callback_file`]: the form as it is written · `load`: checked, with every template parsed
 //! - `form`: all of it · [`step`], [`request`]: its parts
 //! - `slot_rules`: where a value may stand ([`encoding`]) · `computed`: what signatures are made of · `operations`: which step stands in which operation
 //! - `way`: which requests pay, and that the host writes the money in them
@@ -15,6 +15,27 @@
 //! - [`codes`]: what facts mean · [`judge`]: the host's reading, and the adapter's brake
 //! - [`match_request`]: a request in, its step and values out, for whoever plays the rail
 //! - [`show`], `shown`: the form as an approver sees it: worked examples, and what changed
+//!
+//! ```
+//! use form::{Form, FormFile, Meaning, Operation, Reply};
+//!
+//! let pay = "pay.request = 'PUT {base}/pay/{key:uuid}?to={destination.msisdn}&amount={amount:decimal}'";
+//! let form = Form::load(&FormFile {
+//!     base: Some("https://rail.example".to_owned()), currencies: vec!["ZMW".to_owned()],
+//!     destination: toml::from_str("parts.msisdn = { kind = 'msisdn', country = '260' }")?,
+//!     steps: toml::from_str(&format!("pay.class = 'money'\npay.reply.any.facts.code.one = '/code'\n{pay}"))?,
+//!     disburse: toml::from_str("steps = ['pay']")?,
+//!     codes: toml::from_str("version = 1\nrows = [{ field = 'code', code = 'PAID', class = 'success' }]")?,
+//!     ..FormFile::default()
+//! })?;
+//! assert!(form.example("ZMW")?.contains("?to=260961234567&amount=125.00"), "the host writes payee and amount");
+//! let (step, payment) = (form.step("pay").expect("it is there"), form.example_payment("ZMW")?);
+//! let reply = Reply { status: 200, headers: &[], body: br#"{ "code": "PAID" }"# };
+//! assert_eq!(form.read(step, Operation::Disburse, &reply, &payment).meaning, Some(Meaning::Success));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![warn(missing_docs)]
 
 pub mod callback;
 pub mod callback_file;

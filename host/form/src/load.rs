@@ -73,6 +73,7 @@ impl Form {
         })
     }
 
+    /// Checks a file and parses its templates. The error names the first key that is wrong, and what is expected.
     pub fn load(file: &FormFile) -> Result<Self, String> {
         let mut form = Self::read_values(file)?;
         form.check_values()?;

@@ -15,12 +15,15 @@ use crate::template::{Body, Content, JsonTemplate, XmlElement};
 /// A request as it arrived.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrived<'r> {
+    /// HTTP method in capital letters.
     pub method: &'r str,
     /// Without its query.
     pub path: &'r str,
+    /// What follows the question mark, still encoded. Empty where there is none.
     pub query: &'r str,
     /// Names in lower case.
     pub headers: &'r [(String, String)],
+    /// Empty where there is none.
     pub body: &'r [u8],
 }
 

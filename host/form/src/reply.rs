@@ -11,8 +11,11 @@ use crate::reply_file::{BoundFile, CaptureFile, Compared, EchoFile, FactFile, Fo
 /// A reply as it came.
 #[derive(Debug, Clone, Copy)]
 pub struct Reply<'r> {
+    /// HTTP status. 206 and 300 to 399 decide nothing, whatever the body says.
     pub status: u16,
+    /// Names and values; names may be in any case.
     pub headers: &'r [(String, String)],
+    /// The whole body as it came.
     pub body: &'r [u8],
 }
 

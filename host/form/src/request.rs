@@ -9,9 +9,12 @@ use crate::file::{FormFile, StepClass, StepFile};
 use crate::slot::{Piece, Slot, SlotSource, Text};
 use crate::template::{Body, JsonTemplate, XmlElement};
 
+/// The request of a step, checked: address, headers and body, with slots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestTemplate {
+    /// `GET`, `POST`, `PUT`, `PATCH` or `DELETE`.
     pub method: String,
+    /// Whom it goes to, by `base` of the rail's file.
     pub target: RequestTarget,
     /// Between slashes.
     pub(crate) path: Vec<Text>,
@@ -34,8 +37,11 @@ struct TemplateSlots {
 /// Whom a request goes to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RequestTarget {
+    /// `https`, or `http` for a rail on loopback; the form itself takes both.
     pub scheme: String,
+    /// A name or an address; an address of IPv6 stands in brackets.
     pub host: String,
+    /// Where `base` names none: 443 for `https`, 80 for `http`.
     pub port: u16,
 }
 

@@ -22,8 +22,10 @@ use payment::KeyForm;
 
 use crate::field::Writing;
 
+/// One `{…}` of a template, parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slot {
+    /// Where its value comes from.
     pub source: SlotSource,
     /// A table of the file through which the value goes.
     pub table: Option<String>,
@@ -33,34 +35,54 @@ pub struct Slot {
     pub text: String,
 }
 
+/// Where the value of a slot comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SlotSource {
+    /// The payment's key, in this form.
     Key(KeyForm),
+    /// The payment's amount.
     Amount {
+        /// In which unit it is written.
         form: AmountForm,
+        /// Written as a JSON number instead of a text. Then it may have 15 digits at most.
         is_number: bool,
     },
+    /// The payment's currency by ISO 4217.
     Currency,
+    /// A part of the payee.
     Destination {
+        /// Its name in `[destination.parts]`.
         part: String,
+        /// How it is written; only phone numbers have a choice.
         writing: Writing,
     },
+    /// The payment's note. A blank one counts as none.
     Narrative,
+    /// A value of the payload, by its name in `[payload]`.
     Payload(String),
+    /// A constant of the file, by its name in `[settings]`.
     Setting(String),
+    /// The day of the request by `utc_offset` of the file: `2026-01-15`.
     Date,
+    /// The moment of the request.
     Time(TimeForm),
     /// Of the payment's acceptance.
     AcceptedDate,
+    /// The moment of the payment's acceptance: by RFC 3339, to the second.
     AcceptedTime,
     /// What the rail wants an answer to.
     Challenge,
+    /// By its name in `[secrets]`.
     Secret(String),
+    /// By its name in `[tokens]`.
     Token(String),
     /// By name, and which of its values where it has more than one.
     Computed(String, Option<String>),
+    /// The address to which the rail may send news of this payment.
     Callback,
+    /// What an earlier reply about this payment brought, by its name.
     Captured(String),
+    /// What the adapter gave, by its name in `[variables]`.
     Adapter(String),
     /// The finished body; in signatures only.
     Body,
@@ -68,6 +90,7 @@ pub enum SlotSource {
     Base,
 }
 
+/// How a moment is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeForm {
     /// RFC 3339, by the file's `utc_offset`.
@@ -78,6 +101,7 @@ pub enum TimeForm {
     Unix,
 }
 
+/// In which unit an amount is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AmountForm {
     /// With the decimals of its currency: `10.50`.
@@ -181,9 +205,12 @@ fn source(name: &str, words: &[&str]) -> Option<SlotSource> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Text(pub Vec<Piece>);
 
+/// A part of a text: either a constant or a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
+    /// Written as it is. `{{` of the template is one brace here.
     Const(String),
+    /// Replaced by its value.
     Slot(Slot),
 }
 
@@ -219,6 +246,7 @@ impl Text {
         }
     }
 
+    /// Its slots, from left to right.
     pub fn slots(&self) -> impl Iterator<Item = &Slot> {
         self.0.iter().filter_map(|piece| match piece {
             Piece::Slot(slot) => Some(slot),

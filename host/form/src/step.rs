@@ -10,7 +10,9 @@ use crate::slot::{Slot, SlotSource};
 /// One request of the form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
+    /// Its name in `[steps]`.
     pub name: String,
+    /// What the request can do.
     pub class: StepClass,
     /// Made anew for every attempt.
     pub again: bool,

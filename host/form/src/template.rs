@@ -14,19 +14,26 @@ pub(crate) type Fill<'f, E> = &'f mut dyn FnMut(&Slot) -> Result<Option<String>,
 /// What a body is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
+    /// The request has no body.
     None,
+    /// `application/json`, unless the step has a `content-type` of its own.
     Json(JsonTemplate),
+    /// `application/xml`, unless the step has a `content-type` of its own.
     Xml(XmlElement),
     /// `application/x-www-form-urlencoded`.
     Form(Vec<(String, Text)>),
 }
 
+/// A JSON value whose texts may have slots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JsonTemplate {
     /// Anything without a slot.
     Const(Json),
+    /// A text with slots. A number slot makes a JSON number of it.
     Text(Text),
+    /// An entry without a value is left out.
     List(Vec<JsonTemplate>),
+    /// In the order of the file. A member without a value is left out.
     Object(Vec<(String, JsonTemplate)>),
 }
 

@@ -8,6 +8,18 @@
 //! Every wrapper belongs to one database role and holds a pool of that role's login, so that a mistake in one place
 //! cannot use the rights of another. The rules live in the functions of `migrations/`; what comes back are plain structs
 //! and one [`Error`], told apart by SQLSTATE.
+//!
+//! ```
+//! use outbox::SchemaName;
+//!
+//! let sql = "select outbox_id from symphony.payment_outbox_pending; notify outbox_pending";
+//! let schema: SchemaName = "payouts".parse()?;
+//! let placed = "select outbox_id from payouts.payment_outbox_pending; notify outbox_pending_payouts";
+//! assert_eq!(schema.place(sql), placed);
+//! assert_eq!(SchemaName::default().place(sql), sql, "SQL is written for the default schema");
+//! assert!("public".parse::<SchemaName>().is_err(), "that one belongs to PostgreSQL");
+//! # Ok::<(), String>(())
+//! ```
 
 mod database;
 mod error;

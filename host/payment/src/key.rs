@@ -63,6 +63,7 @@ impl std::fmt::Display for KeyForm {
 }
 
 impl RailKey {
+    /// Makes the key of a payment. The same id gives the same key in every attempt and on every host.
     pub fn of(outbox_id: Uuid) -> Self {
         Self::of_text(&outbox_id.hyphenated().to_string())
     }
@@ -79,6 +80,7 @@ impl RailKey {
     /// Of [`Self::prefix`].
     pub const PREFIX_DIGITS: usize = 12;
 
+    /// Writes the key in one of its forms; hexadecimal digits are in lower case.
     pub fn form(&self, form: KeyForm) -> String {
         match form {
             KeyForm::Hex => hex::encode(self.0),

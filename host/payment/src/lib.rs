@@ -4,6 +4,25 @@
 //! - `private`: what is never shown
 //! - `key`: the one key of a payment, in the forms that rails ask for
 //! - `plain`: texts without what a terminal would obey
+//!
+//! ```
+//! use payment::{Instruction, KeyForm, Origin};
+//!
+//! let origin = Origin {
+//!     outbox_id: "00000000-0000-4000-8000-000000000001".parse()?,
+//!     instruction_id: "salary-7".to_owned(),
+//!     participant_id: "acme".to_owned(),
+//!     sequence_id: 1,
+//! };
+//! let payload = r#"{ "amount": "10.5", "currency": "ZMW", "destination": { "msisdn": "260961234567" } }"#;
+//! let payment = Instruction::read(origin, payload, 1).expect("nothing is wrong with it");
+//! assert_eq!(payment.money.amount(), "10.50");
+//! assert_eq!(payment.key.form(KeyForm::Uuid), "11e594f4-8195-4c10-a301-5d0bf0447a22");
+//! assert!(!format!("{payment:?}").contains("260961234567"), "the payee is shown to nobody");
+//! # Ok::<(), uuid::Error>(())
+//! ```
+
+#![warn(missing_docs)]
 
 mod key;
 mod money;
@@ -25,6 +44,7 @@ pub use violation::Violation;
 /// Whom to pay: by a single text, by named parts, or both ways empty. Shown to nobody: `Debug` masks it.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Destination {
+    /// The payee as one text. None where the payload names the payee by parts.
     pub plain: Option<String>,
     /// In the order of the payload. A number is its text here.
     pub fields: Vec<(String, String)>,
@@ -94,19 +114,28 @@ impl fmt::Debug for Destination {
 /// Where a payment stands in the outbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
+    /// Id of the row in the outbox. The rail key is made of it, so it never changes.
     pub outbox_id: Uuid,
+    /// The caller's id of the payment. Together with the caller's idempotency key it is unique in the outbox.
     pub instruction_id: String,
+    /// Id of the participant for whom the payment is made.
     pub participant_id: String,
+    /// Number of the payment among those of its participant: from 1 on, without gaps.
     pub sequence_id: u64,
 }
 
 /// One payment, complete and checked as far as no rail is needed for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instruction {
+    /// The row of the outbox that it was read from.
     pub origin: Origin,
+    /// SHA-256 of `origin.outbox_id`: the same in every attempt.
     pub key: RailKey,
+    /// What to pay: more than zero, in a currency of ISO 4217.
     pub money: Money,
+    /// Whom to pay. It has a text or at least one part; whether they fit is for the rail's form to say.
     pub destination: Destination,
+    /// The note that goes with the payment. None where the payload has none or null.
     pub narrative: Option<String>,
     /// The payload as it was accepted, in JSON.
     pub payload: Private<String>,

@@ -45,10 +45,12 @@ impl Money {
         }
     }
 
+    /// Digits, then a point and as many decimals as the currency has: `10.50`, or `500` where it has none.
     pub fn amount(&self) -> &str {
         &self.amount
     }
 
+    /// Code of ISO 4217, three capital letters.
     pub fn currency(&self) -> &str {
         &self.currency
     }

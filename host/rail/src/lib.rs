@@ -2,7 +2,7 @@
 //!
 //! In the order in which an adapter meets them:
 //!
-//! - [`definition`]: the rail's file, checked · [`production`]: what is refused where money is real · [`file`]: reading files
+//! - [`definition`]: the rail's file, checked · [`production`]: what is refused where money is real · [`mod@file`]: reading files
 //! - [`artifact`]: the component's bytes, digest, signature, contract
 //! - [`sandbox`]: the engine and what it is told · [`compile`]: a process that compiles · [`cache`]: compiled code on disk
 //! - [`loaded`]: an adapter that can be called · [`registry`]: all of them, and hot swap · [`watch`]: on a changed file
@@ -16,6 +16,20 @@
 //! - [`builtin`]: adapters that are compiled in · [`engine`], [`limits`]: what a guest may use · [`source`], [`fetch`]: where components and
 //!   secrets come from · [`description`]: what an adapter says of itself · [`error`]: why a load fails
 //! - [`known_bad`]: what a host without a guard would do
+//!
+//! ```
+//! use rail::artifact::{CONTRACT, Outline, Pair};
+//! use rail::definition::Profile;
+//! use verdict::digest::Digest;
+//!
+//! let component = rail::builtin::component("mtn").expect("it is compiled in");
+//! let outline = Outline::read(component)?;
+//! assert_eq!(outline.contract.as_deref(), Some(CONTRACT));
+//! outline.check(Profile::Strict)?; // it imports nothing that the contract does not grant
+//! let pair = Pair { component: Digest::of(component), file: Digest::of(b"base = \"https://rail.example\"") };
+//! assert!(pair.signed_text().starts_with(b"symphony rail\ncomponent "), "this is what approvers sign");
+//! # Ok::<(), rail::LoadError>(())
+//! ```
 
 pub mod artifact;
 pub mod builtin;

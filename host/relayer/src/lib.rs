@@ -2,7 +2,7 @@
 //!
 //! In the order in which a payment meets them:
 //!
-//! - [`run`]: a host from its start to its end · [`host`]: what its parts share · [`options`]: how it works
+//! - [`mod@run`]: a host from its start to its end · [`host`]: what its parts share · [`options`]: how it works
 //! - [`claim`]: leases what is due, when [`rhythm`] says so ([`presence`], [`notifications`], [`database_clock`], [`unanswered`])
 //! - [`lane`]: how much a rail may take ([`queue_view`], [`breaker`], [`breaker_state`], [`refusals`])
 //! - [`lanes`]: all of them ([`new_rails`])
@@ -13,6 +13,15 @@
 //! - [`callbacks`]: what rails tell us unasked ([`hint`]) · [`health`]: whether this host can do its work · [`metrics`]: what it counts
 //! - [`stop`]: a rail that only a person may start again · [`jitter`]: scattered pauses
 //! - [`known_bad`]: what a host without a guard would do
+//!
+//! ```
+//! use relayer::{Hint, RelayerOptions};
+//!
+//! let options = RelayerOptions { connections: 16, ..RelayerOptions::default() };
+//! assert!(options.listen && options.poll.as_secs() == 1, "it looks at the queue also without a notification");
+//! assert_ne!(options.worker_id, RelayerOptions::default().worker_id, "each start is a worker of its own");
+//! assert_eq!(Hint::Forged.as_str(), "forged");
+//! ```
 
 mod attempt;
 mod breaker;

@@ -19,7 +19,14 @@ pub enum CallResult {
     /// The adapter does not want it sent. Nothing left.
     Refused(String),
     /// A step before the payment did not bring what the payment needs, and this is what its reply says. The payment was not sent.
-    Unprepared { reading: Box<Reading>, status: u16, why: String },
+    Unprepared {
+        /// What the host read in the reply to that step.
+        reading: Box<Reading>,
+        /// HTTP status of that reply.
+        status: u16,
+        /// Why the request that pays may not follow, for people.
+        why: String,
+    },
     /// Something of ours is missing or does not fit: a secret, a header. Nothing left.
     Unready(String),
     /// No whole reply; what left is the witness's to say.

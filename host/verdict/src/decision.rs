@@ -32,9 +32,13 @@ pub enum Class {
 /// An attempt, judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
+    /// What is known of the payment. What comes next depends on it.
     pub class: Class,
+    /// Why it is no plain success. None where the rail paid as instructed.
     pub error_code: Option<ErrorCode>,
+    /// The rail's code that decided, as the rail wrote it. None where no code was read.
     pub rail_code: Option<String>,
+    /// The rail's own name for the payment. None where its reply gave none.
     pub rail_reference: Option<String>,
     /// For people.
     pub message: Option<String>,

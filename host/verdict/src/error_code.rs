@@ -11,9 +11,13 @@ pub enum ErrorCode {
     InvalidPayload,
     /// The adapter did not want it sent, and nothing left.
     RefusedLocally,
+    /// The rail said no. Whether the payment may be tried again is for the class of the decision to say.
     RailDeclined,
+    /// The rail has the payment and has not decided. From then on the key is never sent again.
     RailPending,
+    /// Nobody knows whether the money moved: the rail is asked, or a person looks.
     OutcomeUnknown,
+    /// Nothing of the payment left the host, by what the host itself saw.
     NotSent,
     /// The rail refused a token that was good a while ago: it did not look at the payment, and the next attempt brings another.
     TokenRefused,
@@ -21,6 +25,7 @@ pub enum ErrorCode {
     OnHold,
     /// The same, and the rail is paused until a person resumes it.
     Stopped,
+    /// The rail was asked and does not know the key.
     NotFound,
     /// A question brought nothing new.
     QueryFailed,
@@ -59,6 +64,7 @@ impl ErrorCode {
         Self::Cancelled,
     ];
 
+    /// Reads a code of the history. One that this release does not know becomes [`Self::OfAnotherRelease`].
     pub fn read(text: &str) -> Self {
         Self::ALL.into_iter().find(|code| code.as_str() == text).unwrap_or(Self::OfAnotherRelease)
     }
@@ -130,6 +136,7 @@ impl ErrorCode {
         }
     }
 
+    /// Its name in the history, such as `RAIL_DECLINED`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::InvalidPayload => "INVALID_PAYLOAD",

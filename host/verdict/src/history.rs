@@ -9,9 +9,12 @@ use uuid::Uuid;
 use crate::error_code::ErrorCode;
 use crate::outcome::{CompletionState, MoneyMoved};
 
+/// All that the database knows of a payment from before this claim. Empty where it was never tried.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct History {
+    /// Every earlier attempt, the oldest first.
     pub attempts: Vec<PastAttempt>,
+    /// Every answer that came outside of a lease, the oldest first.
     pub late_answers: Vec<LateAnswer>,
     /// What was read in replies for later requests.
     #[serde(default)]
@@ -25,31 +28,47 @@ pub struct History {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum AttemptState {
+    /// The rail paid.
     Dispatched,
+    /// It was to be tried or asked about again.
     Retryable,
+    /// It is over, and no money is known to have moved.
     Failed,
     /// The lease ran out under its holder.
     ZombieRequeue,
 }
 
+/// One attempt, as the history has it.
 #[derive(Debug, Clone, Deserialize)]
 pub struct PastAttempt {
+    /// How it ended.
     pub state: AttemptState,
+    /// When its lease began, by the database's clock.
     pub claimed_at: DateTime<Utc>,
+    /// When its end was written, by the database's clock.
     pub completed_at: DateTime<Utc>,
+    /// Why it was no plain success. Where there is none, it counts as one that may have paid.
     pub error_code: Option<ErrorCode>,
+    /// The rail's code that decided. None where no code was read.
     pub rail_code: Option<String>,
+    /// SHA-256 of the component that made it, in hexadecimal digits. None where none was written.
     pub adapter_digest: Option<String>,
     /// Of the lease under which it was made.
     pub lease_token: Option<Uuid>,
 }
 
+/// An answer that came outside of a lease: a holder's after its lease was lost, or a signed callback.
 #[derive(Debug, Clone, Deserialize)]
 pub struct LateAnswer {
+    /// What it says: `Dispatched` is a yes, `Failed` a no, and `Retryable` settles nothing.
     pub state: CompletionState,
+    /// What it says of the money. A no of a holder is final only where this is a plain no.
     pub money_moved: MoneyMoved,
+    /// The rail's own name for the payment, if the answer gave one.
     pub rail_reference: Option<String>,
+    /// The rail's code that decided. None where no code was read.
     pub rail_code: Option<String>,
+    /// How it was judged. Some codes burn the key: [`History::key_is_burnt`].
     pub error_code: Option<ErrorCode>,
     /// Of the lease that it came too late for.
     pub lease_token: Option<Uuid>,
@@ -113,10 +132,12 @@ impl History {
         self.was_held || self.attempts.iter().any(PastAttempt::may_have_left)
     }
 
+    /// Whether an attempt may have moved the money: the code of its end does not exclude that.
     pub fn may_have_paid(&self) -> bool {
         self.first_sent_at().is_some()
     }
 
+    /// When the first attempt that may have paid was claimed, if there is one. How long the rail knows the key counts from then.
     pub fn first_sent_at(&self) -> Option<DateTime<Utc>> {
         self.attempts.iter().filter(|attempt| attempt.may_have_paid()).map(|attempt| attempt.claimed_at).min()
     }
@@ -166,9 +187,12 @@ impl History {
     }
 }
 
+/// What the late answers of a payment come to.
 #[derive(Debug, Clone, Copy)]
 pub enum Late<'h> {
+    /// This one says paid, and none is a final no.
     Paid(&'h LateAnswer),
+    /// This one is a final no, none says paid, and no other attempt may have paid.
     Refused(&'h LateAnswer),
     /// The rail said both.
     Contradiction,

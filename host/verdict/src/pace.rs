@@ -17,6 +17,7 @@ const LEASE_SECONDS_MAX: f64 = 600.0;
 const LEASE_SECONDS_MAX_OF_SHORT_CALLS: f64 = 110.0;
 const SHORT_CALL: Duration = Duration::from_secs(60);
 
+/// `[pace]` of a rail's file.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Pace {
@@ -36,6 +37,7 @@ pub struct Pace {
     pub dedup_window_seconds: Option<u32>,
     /// Where a rail cannot be asked: the same key may be sent again.
     pub resend_is_safe: bool,
+    /// When the rail is left alone because too many calls failed.
     pub breaker: BreakerPace,
 }
 
@@ -59,8 +61,11 @@ impl Default for Pace {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Backoff {
+    /// The first pause in milliseconds: 10 or more.
     pub base_ms: u32,
+    /// Each pause is this many times as long as the one before: 1 to 10.
     pub factor: f64,
+    /// The longest pause in milliseconds, not below `base_ms`.
     pub cap_ms: u32,
 }
 
@@ -91,6 +96,7 @@ impl Default for BreakerPace {
 }
 
 impl Pace {
+    /// What is wrong with it, by its key and with what is expected. `call` is the longest that one call of the rail may take.
     pub fn problem(&self, call: Duration, idempotent: bool) -> Option<String> {
         if self.resend_is_safe && !idempotent {
             return Some("pace.resend_is_safe is true, expected idempotent = true beside it".to_owned());

@@ -22,8 +22,11 @@ const VETOES_MAX: usize = 3;
 /// A rail, as far as it decides what may be done.
 #[derive(Debug, Clone)]
 pub struct RailPolicy {
+    /// `[pace]` of the rail's file.
     pub pace: Pace,
+    /// The rail recognises a key that it had before, and pays it once.
     pub idempotent: bool,
+    /// The rail can be asked what became of a payment.
     pub can_query: bool,
     /// It tells by itself what became of a payment, and signs that.
     pub calls_back: bool,
@@ -34,12 +37,15 @@ pub struct RailPolicy {
 /// What a leased payment needs.
 #[derive(Debug)]
 pub enum NextAction {
+    /// Send the requests that pay.
     Disburse,
+    /// Ask the rail what became of it, and send nothing that pays.
     Ask,
     /// All is known already.
     Write(Box<Outcome>),
 }
 
+/// Decides what to do with a payment that was leased. `unsettled` is from the lease: the money may have moved already.
 pub fn next_action(
     unsettled: bool,
     history: &History,
@@ -104,9 +110,11 @@ fn open_end(why: &str) -> NextAction {
 /// What becomes of an attempt.
 #[derive(Debug)]
 pub enum Conclusion {
+    /// It counts as an attempt of the payment, and this is written of it.
     Attempt(Box<Outcome>),
     /// The rail as a whole cannot pay now and did not: the payment waits, and has lost nothing by it.
     Held {
+        /// Until the payment is due again: `breaker.open_ms`, or the rail's own pause if that is longer; a day at most.
         delay: Duration,
     },
 }

@@ -5,6 +5,7 @@ use form::StepClass;
 /// How much of a request was handed to the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sent {
+    /// No byte of it, so the rail cannot have seen it.
     Nothing,
     /// The head of the request was handed to the connection: nothing, a part or all of it may have left.
     Headers,
@@ -13,6 +14,7 @@ pub enum Sent {
 }
 
 impl Sent {
+    /// Its name in the record of an attempt.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
@@ -27,7 +29,9 @@ impl Sent {
 pub struct Exchange {
     /// Its name in the rail's file.
     pub step: String,
+    /// What the request can do. Only `Money` moves money.
     pub class: StepClass,
+    /// How much of it was handed to the network.
     pub left: Sent,
     /// Set when the head of a reply was read, whether or not its body followed.
     pub status: Option<u16>,
@@ -42,6 +46,7 @@ pub struct Exchange {
 /// All requests of one call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Witness {
+    /// In the order in which they were made, with those that bring tokens.
     pub exchanges: Vec<Exchange>,
     /// What was kept from leaving or not believed: the first by each rule.
     pub denied: Vec<Denial>,
@@ -50,12 +55,14 @@ pub struct Witness {
 /// Something that did not leave, or was not believed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
+    /// The rule that stopped it.
     pub rule: GateRule,
     /// One sentence, safe to show.
     pub why: String,
 }
 
 impl Denial {
+    /// Takes `why` as it is: the caller makes sure that it may be shown.
     pub fn new(rule: GateRule, why: impl Into<String>) -> Self {
         Self { rule, why: why.into() }
     }
@@ -77,6 +84,7 @@ pub enum GateRule {
 }
 
 impl GateRule {
+    /// Every rule, in the order of their names.
     pub const ALL: [Self; 5] = [Self::Address, Self::Lease, Self::Reading, Self::Revoked, Self::Variable];
 
     /// Its name in metrics and records. Never changes.

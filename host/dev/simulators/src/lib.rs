@@ -4,6 +4,18 @@
 //! - [`script`]: what happens to which payment, fixed when it arrives · [`ledger`]: what arrived and what was paid
 //! - [`fault`]: replies that go wrong · [`tokens`]: sessions · [`server`]: connections
 //! - [`parse`]: what arrives · [`audit`]: the ledger against somebody's books · [`control`]: the pages under `/_sim/` · [`mtn`], [`airtel`], [`bank`]: the rails' own words
+//!
+//! ```
+//! use std::collections::HashMap;
+//! use rail_simulators::{Audit, Booked, Entry, Name};
+//!
+//! assert_eq!("airtel".parse::<Name>()?.port(), 7102);
+//! let ledger: [Entry; 0] = []; // nothing arrived at the rail
+//! let books = HashMap::from([("key".to_owned(), Booked::of(Some("DISPATCHED"), Some("yes")))]);
+//! let audit = Audit::of(&ledger, &books);
+//! assert!(!audit.agrees() && audit.disagreed == 1, "the books say paid and the ledger does not");
+//! # Ok::<(), String>(())
+//! ```
 
 mod airtel;
 mod audit;

@@ -6,12 +6,15 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Meaning {
+    /// The rail paid.
     Success,
+    /// The rail has the payment and has not decided.
     Pending,
     /// The rail has heard of it: pending where nothing says more, and no word against what does.
     Received,
     /// The rail does not know the key. In a question only.
     NotFound,
+    /// The money may have moved: the rail has to be asked.
     Unknown,
     /// Not executed, and the key is still free.
     Retryable,
@@ -28,13 +31,18 @@ pub enum Meaning {
 /// What is known of the money, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
+    /// The money moved.
     Paid,
+    /// The money did not move, whatever the reason.
     NotPaid,
+    /// The rail does not know the payment.
     NotFound,
+    /// Not decided: pending, unknown, or nothing was read.
     Open,
 }
 
 impl Side {
+    /// Its name in messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Paid => "paid",
@@ -62,6 +70,7 @@ impl Meaning {
         }
     }
 
+    /// What it says of the money. Facts of different sides contradict each other.
     pub fn side(self) -> Side {
         match self {
             Self::Success => Side::Paid,
@@ -74,16 +83,21 @@ impl Meaning {
     }
 }
 
+/// What a request about a payment is for. The same code may mean different things in replies to the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
+    /// To pay.
     Disburse,
+    /// To ask what became of a payment.
     QueryStatus,
 }
 
 impl Operation {
+    /// Both: a line of the table that names no operation holds for them all.
     pub const ALL: [Self; 2] = [Self::Disburse, Self::QueryStatus];
 
+    /// Its name in the rail's file.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Disburse => "disburse",
@@ -95,11 +109,14 @@ impl Operation {
 /// A code that the rail gave, and the fact as which it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Code {
+    /// Name of the fact in the rail's file, or [`HTTP`] for the status of the reply.
     pub field: String,
+    /// What the rail wrote there, as a text.
     pub value: String,
 }
 
 impl Code {
+    /// Takes both texts as they are.
     pub fn new(field: &str, value: impl Into<String>) -> Self {
         Self { field: field.to_owned(), value: value.into() }
     }

@@ -7,27 +7,36 @@ use super::meaning::{Code, Meaning, Operation};
 /// The code of a row for any other code.
 const ANY: &str = "*";
 
+/// What one code means in replies of one operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
+    /// The operation whose replies it is for.
     pub operation: Operation,
     /// Any status where it is left out.
     pub http: Option<u16>,
+    /// Name of the fact that the code stands in, or `http`.
     pub field: String,
+    /// The rail's code, compared as a whole and with its case. `*` is any code without a row of its own.
     pub code: String,
+    /// What the code means for the payment.
     pub class: Meaning,
 }
 
+/// `[codes]` of a rail's file: what each code of the rail means. A code without a row means nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "CodeFile")]
 pub struct CodeTable {
     /// Raised with every change, and recorded with what it decided.
     pub version: u32,
+    /// One for each operation, field and code; a line of the file may be several of them.
     pub rows: Vec<Row>,
     /// Which of several refusals counts: that of the first field.
     pub precedence: Vec<String>,
     /// Facts that say why and never what: without another one beside them they decide nothing.
     pub reasons: Option<Vec<String>>,
+    /// Facts without which a reply is no success. Replies to steps before the payment need none.
     pub success_needs: Needs,
+    /// Facts without which a reply is no refusal. Replies to steps before the payment need none.
     pub refusal_needs: Needs,
 }
 
@@ -35,7 +44,9 @@ pub struct CodeTable {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Needs {
+    /// Names of facts in the reply to the request that pays.
     pub disburse: Vec<String>,
+    /// Names of facts in the reply to a question.
     pub query_status: Vec<String>,
 }
 
