@@ -36,7 +36,7 @@ pub struct Decision {
     pub class: Class,
     /// Why it is no plain success. None where the rail paid as instructed.
     pub error_code: Option<ErrorCode>,
-    /// The rail's code that decided, as the rail wrote it. None where no code was read.
+    /// The rail's code that decided, as the rail wrote it. None where none did.
     pub rail_code: Option<String>,
     /// The rail's own name for the payment. None where its reply gave none.
     pub rail_reference: Option<String>,

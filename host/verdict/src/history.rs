@@ -49,7 +49,7 @@ pub struct PastAttempt {
     pub completed_at: DateTime<Utc>,
     /// Why it was no plain success. Where there is none, it counts as one that may have paid.
     pub error_code: Option<ErrorCode>,
-    /// The rail's code that decided. None where no code was read.
+    /// The rail's code that decided. None where none did.
     pub rail_code: Option<String>,
     /// SHA-256 of the component that made it, in hexadecimal digits. None where none was written.
     pub adapter_digest: Option<String>,
@@ -66,7 +66,7 @@ pub struct LateAnswer {
     pub money_moved: MoneyMoved,
     /// The rail's own name for the payment, if the answer gave one.
     pub rail_reference: Option<String>,
-    /// The rail's code that decided. None where no code was read.
+    /// The rail's code that decided. None where none did.
     pub rail_code: Option<String>,
     /// How it was judged. Some codes burn the key: [`History::key_is_burnt`].
     pub error_code: Option<ErrorCode>,

@@ -62,7 +62,7 @@ pub struct Outcome {
     pub unsettled: Option<bool>,
     /// The rail's own name for the payment, if it gave one.
     pub rail_reference: Option<String>,
-    /// The rail's code that decided. None where no code was read.
+    /// The rail's code that decided. None where none did.
     pub rail_code: Option<String>,
     /// Why it is no plain success. None where it is one.
     pub error_code: Option<ErrorCode>,

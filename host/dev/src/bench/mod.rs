@@ -59,7 +59,8 @@ use terminal::print::{self, say};
 
 /// Under its help.
 pub const EXAMPLES: &str = "Examples:
-  railhost bench config/bench/1-burn-down.toml --quick";
+  railhost bench config/bench/1-burn-down.toml --quick
+  bash tests/bench/run --page tests/bench/README.md";
 
 #[derive(Debug, Args)]
 pub struct Bench {
@@ -78,6 +79,9 @@ pub struct Bench {
     /// A smoke test of the benchmark itself: a twentieth of everything, one round. Its figures mean nothing.
     #[arg(long)]
     quick: bool,
+    /// A page in Markdown with two marks, between which the tables are written; the plots go to `results` beside it.
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
     /// Number of rounds; overrides the scenarios.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
@@ -107,6 +111,9 @@ impl Bench {
             if !lines.is_empty() {
                 report.add(Measured::new(scenario, lines))?;
             }
+        }
+        if let Some(page) = &self.page {
+            report.put_into(page)?;
         }
         print::out(&(report.text() + "\n"))?;
         Ok(if report.has_failures() { ExitCode::FAILURE } else { ExitCode::SUCCESS })

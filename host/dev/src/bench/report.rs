@@ -9,6 +9,7 @@ use super::machine::Machine;
 use super::plot;
 use super::scenario::Scenario;
 use super::targets::Judged;
+use terminal::BadArgument;
 
 /// A scenario, and all that was measured in it.
 #[derive(Debug)]
@@ -111,6 +112,25 @@ impl Report {
         format!("# Benchmarks\n\n{}{}", self.machine.text(), scenarios.collect::<String>())
     }
 
+    /// Puts the tables between the two marks of a page, and the plots into the folder `results` beside it.
+    pub(super) fn put_into(&self, page: &Path) -> anyhow::Result<()> {
+        let text = fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
+        let written = between_marks(&text, &self.text()).ok_or_else(|| {
+            BadArgument::new(format!(
+                "{} has no place for the tables, expected a line {BEGIN:?} and after it a line {END:?}",
+                page.display()
+            ))
+        })?;
+        let plots = page.with_file_name("results");
+        fs::create_dir_all(&plots).with_context(|| format!("cannot make {}", plots.display()))?;
+        for measured in &self.measured {
+            let name = format!("{}.svg", measured.scenario.name);
+            fs::copy(self.folder.join(&name), plots.join(&name))
+                .with_context(|| format!("cannot copy {name}"))?;
+        }
+        fs::write(page, written).with_context(|| format!("cannot write {}", page.display()))
+    }
+
     /// Somebody broke; to be slow is no failure.
     pub(super) fn has_failures(&self) -> bool {
         let mut lines = self.measured.iter().flat_map(|measured| &measured.lines);
@@ -121,6 +141,21 @@ impl Report {
         let path = self.folder.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     }
+}
+
+/// Between these two lines of a page a benchmark writes.
+const BEGIN: &str = "<!-- railhost bench: begin -->";
+const END: &str = "<!-- railhost bench: end -->";
+
+/// The page with these tables in it, a level below its own headings. None where it does not have both marks.
+fn between_marks(page: &str, tables: &str) -> Option<String> {
+    let (before, rest) = page.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    let lines = tables.lines().filter(|line| !line.starts_with("# "));
+    let lowered: String = lines
+        .map(|line| if line.starts_with("## ") { format!("#{line}\n") } else { format!("{line}\n") })
+        .collect();
+    Some(format!("{before}{BEGIN}\n{}\n{END}{after}", lowered.trim_end()))
 }
 
 fn targets(judged: &[Judged]) -> String {
@@ -172,6 +207,21 @@ mod tests {
     use super::*;
     use crate::bench::figures::{Sample, Taken};
     use crate::bench::scenario;
+
+    #[test]
+    fn tables_take_the_place_between_the_marks_of_a_page_and_no_other() {
+        let page = format!("# Page\n\n{BEGIN}\nold\n{END}\n\n## Next\n");
+        let written = between_marks(&page, "# Benchmarks\n\nA machine.\n\n## 1-burn-down\n\n| a |\n")
+            .expect("it has marks");
+        let wanted =
+            format!("# Page\n\n{BEGIN}\n\nA machine.\n\n### 1-burn-down\n\n| a |\n{END}\n\n## Next\n");
+        assert_eq!(written, wanted);
+        assert_eq!(
+            between_marks(&written, "# Benchmarks\n\nA machine.\n\n## 1-burn-down\n\n| a |\n"),
+            Some(wanted)
+        );
+        assert_eq!(between_marks("# Page\n", "x"), None);
+    }
 
     #[test]
     fn the_table_shows_who_did_what_and_who_did_not_finish() {
