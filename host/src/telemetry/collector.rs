@@ -93,7 +93,8 @@ struct Client {
 #[async_trait]
 impl HttpClient for Client {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let sent = timeout(WITHIN, https::send(request, self.tls.clone(), REPLY_BYTES_MAX));
+        let tls = self.tls.clone();
+        let sent = async move { timeout(WITHIN, https::send(request, tls, REPLY_BYTES_MAX)).await };
         match self.runtime.spawn(sent).await? {
             Ok(answered) => Ok(answered?),
             Err(_) => Err(format!("the collector gave no answer within {} s", WITHIN.as_secs()).into()),
