@@ -9,7 +9,7 @@
 //! - [`event`]: what is told of a load · [`revoked`]: components that may not speak any more
 //! - [`call_report`]: what is asked of a call, and what came of it · [`instance`]: one guest from its start to its end
 //! - [`call`]: one payment through its form · [`contract`]: the WIT types, and what they are here · [`guest`]: what an adapter finds
-//!   around it · [`mock`]: a rail without a network
+//!   around it, and what limits its memory · [`mock`]: a rail without a network
 //! - [`redacted`]: what may be seen of a call · [`session`]: what a request needs first, and what is left to pay from
 //!   ([`tokens`], [`published`] keys of the rail's, [`cached_value`]: values that end)
 //! - [`gate`]: what leaves and what comes back · [`vault`]: secrets · [`key`], [`key_file`], [`small_rsa`]: keys

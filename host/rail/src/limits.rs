@@ -9,7 +9,7 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Linear memory. A Rust adapter that parses JSON stays below 2.
+    /// Linear memory, held by the limiter in `guest.rs`. A Rust adapter that parses JSON stays below 2.
     pub memory_mib: u32,
     /// Time on the processor, counted in ticks while the guest runs.
     pub cpu_ms: u32,

@@ -124,8 +124,9 @@ impl Host {
         known.into_iter().collect()
     }
 
-    /// Its rail is paused or its participant is suspended: it is not handed over now. A claim obeys both, so only what was heard
-    /// after the claim was sent is news. A row that may be asked about is leased all the same.
+    /// Its rail is paused or its participant is suspended: it is not handed over now. A claim obeys both (`lock_due_rows.sql`), so only
+    /// what was heard after the claim was sent is news. A payment that was leased before goes back here. A row that may be asked about is
+    /// leased all the same; one that would be sent again is held for 5 s (`attempt.rs`). No attempt is used up.
     pub(crate) fn paused_or_suspended(&self, lease: &Lease, claim_sent: Instant) -> Option<Unused> {
         let known = self.stopped.load();
         if !lease.unsettled && known.asked.is_none_or(|asked| asked <= claim_sent) {

@@ -105,7 +105,7 @@ async fn what_is_good_for_development_only_is_recognised_by_what_it_is() {
     for (_, value) in dev::rail_files::SIMULATED {
         write_secret(&rig.path("user"), &format!("{}\r\n", value.trim_end().replace('\n', "\r\n")));
         let refused = refusal(&sound).unwrap_or_else(|| panic!("{value} is well known"));
-        assert!(refused.contains("secrets.user is that of a simulator"), "{refused}");
+        assert!(refused.contains("secrets.user is the simulator's published secret"), "{refused}");
     }
     write_secret(&rig.path("user"), "our own");
     assert_eq!(refusal(&sound), None);
