@@ -12,10 +12,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut list = String::from("&[\n");
     for room in sorted(Path::new(FUNCTIONS))? {
         for file in sorted(&room)? {
-            let file = file.canonicalize()?;
             let (room, name) = (room.file_name().ok_or("a room")?, file.file_stem().ok_or("a file")?);
             let name = format!("{}/{}", room.display(), name.display());
-            writeln!(list, "    File {{ name: {name:?}, sql: include_str!({file:?}) }},")?;
+            let path = format!("/{FUNCTIONS}/{name}.sql");
+            writeln!(
+                list,
+                "    File {{ name: {name:?}, sql: include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {path:?})) }},"
+            )?;
         }
     }
     list.push(']');

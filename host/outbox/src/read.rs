@@ -188,13 +188,13 @@ impl Reader {
         Ok(sqlx::query_as("select * from symphony.count_queue()").fetch_all(&self.pool).await?)
     }
 
-    /// All that happened to a payment, in order; empty if there is no such payment.
     /// How many payments a host holds.
     pub async fn leases_of(&self, worker_id: &str) -> Result<i64, Error> {
         let held = "select count(*) from symphony.payment_outbox_pending where claimed_by = $1";
         Ok(sqlx::query_scalar(held).bind(worker_id).fetch_one(&self.pool).await?)
     }
 
+    /// All that happened to a payment, in order; empty if there is no such payment.
     pub async fn timeline(&self, outbox_id: Uuid) -> Result<Vec<Event>, Error> {
         Ok(sqlx::query_as(
             "select at, event, detail

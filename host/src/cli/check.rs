@@ -108,6 +108,10 @@ async fn load_all<'c>(config: &'c Config, faults: &mut Vec<String>) -> Vec<(&'c 
         }
     };
     for (name, definition) in &config.rails {
+        // What a host that takes it does as well: it judges the recorded exchanges of the rail's file again.
+        if let Err(error) = conformance::examine(&sandbox, definition).await {
+            faults.push(format!("rail {name}: {error}"));
+        }
         match Loaded::load(&sandbox, definition).await {
             Ok(adapter) => loaded.push((name.as_str(), adapter)),
             Err(error) => faults.push(format!("rail {name}: {error}")),

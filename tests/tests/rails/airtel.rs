@@ -178,7 +178,7 @@ async fn a_published_key_that_nobody_approved_holds_the_rail_and_says_its_digest
     play.pay(&[payment(RAIL, "5.00")]).await;
     let digest = "f9fa3d7d2732fb041373244b438bf4eb0b46ed6f024f264bffab632ead19df39";
     let held = format!(
-        "payment_outbox_holds where error_code = 'ON_HOLD' and error_message like '%nobody approved: SHA-256 {digest}%'"
+        "payment_outbox_holds where error_code = 'ON_HOLD' and error_message like '%that is not approved: SHA-256 {digest}%'"
     );
     until(&play.db, &held, |rows| rows > 0).await;
     assert_eq!(play.simulator.counts().executions, 0);
