@@ -22,13 +22,16 @@ use rail::sandbox::CALLS_DEFAULT;
 
 use self::database::{DatabaseSection, or_told};
 
+#[cfg(feature = "dev")]
+const OR_PRIVATE: &str = ", or use --dev for a private PostgreSQL";
+#[cfg(not(feature = "dev"))]
+const OR_PRIVATE: &str = "";
+
 #[derive(Debug, ThisError)]
 pub(crate) enum Error {
     #[error("{file}: {problem}")]
     Invalid { file: String, problem: String },
-    #[error(
-        "no database is configured: set DATABASE_URL or database.url in {file}, or use --dev for a private PostgreSQL"
-    )]
+    #[error("no database is configured: set DATABASE_URL or database.url in {file}{OR_PRIVATE}")]
     NoDatabase { file: String },
     #[error("{file}: the database was not checked, because its settings are wrong")]
     WrongDatabase { file: String },

@@ -83,7 +83,14 @@ fn commands_of_development_are_not_offered_and_asked_for_they_say_who_has_them()
         assert_eq!(asked.status.code(), Some(64), "{command}");
         assert!(text(&asked.stderr).contains("railhost-dev has it"), "{}", text(&asked.stderr));
     }
-    assert!(!help.contains("--dev"), "{help}");
+    let offers: Vec<_> =
+        help.lines().filter(|line| line.contains("--dev") && !line.contains("railhost-dev")).collect();
+    assert_eq!(offers, Vec::<&str>::new());
+    let nowhere = tempfile::tempdir().expect("a folder");
+    let asked =
+        Command::new(shipped()).current_dir(&nowhere).env_remove("DATABASE_URL").arg("status").output();
+    let said = text(&asked.expect("railhost runs").stderr);
+    assert!(said.contains("no database is configured") && !said.contains("--dev"), "{said}");
     assert!(text(&run(&["--dev", "serve"]).stderr).contains("railhost-dev has it"));
 }
 

@@ -9,8 +9,10 @@ use crate::telemetry::LogFormat;
 use crate::version;
 
 /// Leases payments from a PostgreSQL outbox and hands each to its rail.
-///
-/// If no database is configured, every command accepts --dev: it uses a private, real PostgreSQL in the project's own folder.
+#[cfg_attr(
+    feature = "dev",
+    doc = "\n\nIf no database is configured, every command accepts --dev: it uses a private, real PostgreSQL in the project's own folder."
+)]
 #[derive(Debug, Parser)]
 #[command(name = "railhost", version = version::TEXT, after_help = examples::ALL)]
 pub(crate) struct Arguments {
