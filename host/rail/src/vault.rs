@@ -1,7 +1,8 @@
 //! Secrets and keys of one rail. They are written into the rail's form, and nowhere else.
 //!
-//! The way of a secret: `[secrets]` of the rail's file, `Definition::read`, `Vault::open` when the rail is loaded, `RequestSecrets` in
-//! `call.rs`, `Filling::source` of the crate `form` for each slot, `request` of `gate/exchange.rs`. An adapter is handed none of it.
+//! The way of a secret: `SecretSource` (`source.rs`) in the rail's file, `Definition::read` (`definition.rs`), `Vault::open` when the rail is
+//! loaded, `RequestSecrets` (both here; made in `call.rs`), `Filling::source` for each slot (`form/src/filling.rs`), `request`
+//! (`gate/exchange.rs`). An adapter is handed none of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

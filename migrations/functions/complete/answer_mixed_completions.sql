@@ -20,6 +20,7 @@ begin
                              and exists (select 1 from symphony.payment_outbox_pending p
                                           where p.outbox_id = m.id and p.lease_token = m.token)
                           then format('P7005 payment %s has %s attempts already', m.id, symphony.attempts_max())
+                        -- The host keeps what it heard: record_late_answer.
                         else format('P7002 lease %s of payment %s is not held by %s', m.token, m.id, p_worker_id) end
               from (select t.id, t.token, t.ord,
                            symphony.completion_problem(t.given, t.money, t.says_unsettled, t.delay, t.digest) as problem
