@@ -207,7 +207,7 @@ mod tests {
         let found = crate_of(&[
             ("lib.rs", "mod a; mod b; pub use b::B;"),
             ("a.rs", "use crate::B; pub struct A(B);"),
-            ("b.rs", "pub struct B; fn f() -> crate::a::A { todo!() }"),
+            ("b.rs", "pub struct B; fn f() -> crate::a::A { loop {} }"),
         ]);
         assert_eq!(found, ["a → b", "b → a"]);
     }
