@@ -61,18 +61,12 @@ pub struct Changed {
     pub no_longer_carried: Vec<String>,
 }
 
-impl Changed {
-    pub fn is_nothing(&self) -> bool {
-        self == &Self::default()
-    }
-}
-
 /// How the functions of the database differ from those of this build.
 #[derive(Debug, Default)]
 pub(super) struct Comparison {
     missing: Vec<&'static str>,
     of_another_build: Vec<&'static str>,
-    by_hand: Vec<String>,
+    by_hand: Vec<&'static str>,
     /// The newest release that applied any.
     release: Option<String>,
 }
@@ -84,14 +78,18 @@ impl Comparison {
             ..Self::default()
         };
         for file in FILES {
-            match applied.iter().find(|row| row.name == file.name) {
-                None => found.missing.push(file.name),
-                Some(row) if row.checksum != file.checksum() => found.of_another_build.push(file.name),
-                Some(_) => {}
+            // What this build does not carry it cannot put back either.
+            let Some(row) = applied.iter().find(|row| row.name == file.name) else {
+                found.missing.push(file.name);
+                continue;
+            };
+            if row.checksum != file.checksum() {
+                found.of_another_build.push(file.name);
+            }
+            if !row.is_as_applied {
+                found.by_hand.push(file.name);
             }
         }
-        let changed = applied.iter().filter(|row| !row.is_as_applied);
-        found.by_hand = changed.map(|row| row.name.clone()).collect();
         found
     }
 
@@ -175,11 +173,9 @@ pub(super) async fn apply(connection: &mut PgConnection, schema: &SchemaName) ->
             "railhost {newer} migrated this schema, and this is {RELEASE}: use railhost {newer} or a newer one"
         )));
     }
-    let mut changed = Changed { put_back: comparison.by_hand.clone(), ..Changed::default() };
-    let wanted = |file: &&File| {
-        [&comparison.missing, &comparison.of_another_build].iter().any(|names| names.contains(&file.name))
-            || comparison.by_hand.iter().any(|name| name == file.name)
-    };
+    let mut changed = Changed::default();
+    let differing = [&comparison.missing, &comparison.of_another_build, &comparison.by_hand];
+    let wanted = |file: &&File| differing.iter().any(|names| names.contains(&file.name));
     let files = in_order(FILES.iter().filter(wanted).collect());
     let gone = there.iter().filter(|row| !FILES.iter().any(|file| file.name == row.name));
     changed.no_longer_carried = gone.map(|row| row.name.clone()).collect();
@@ -195,8 +191,9 @@ pub(super) async fn apply(connection: &mut PgConnection, schema: &SchemaName) ->
                 Error::Schema(format!("migrations/functions/{}.sql cannot be applied: {error}", file.name))
             })?;
         }
-        if !changed.put_back.iter().any(|name| name == file.name) {
-            changed.applied.push(file.name.to_owned());
+        match comparison.by_hand.contains(&file.name) {
+            true => changed.put_back.push(file.name.to_owned()),
+            false => changed.applied.push(file.name.to_owned()),
         }
     }
     for file in &files {
