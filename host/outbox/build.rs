@@ -10,10 +10,10 @@ const FUNCTIONS: &str = "../../migrations/functions";
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=../../migrations");
     let mut list = String::from("&[\n");
-    for room in sorted(Path::new(FUNCTIONS))? {
-        for file in sorted(&room)? {
-            let (room, name) = (room.file_name().ok_or("a room")?, file.file_stem().ok_or("a file")?);
-            let name = format!("{}/{}", room.display(), name.display());
+    for folder in sorted(Path::new(FUNCTIONS))? {
+        for file in sorted(&folder)? {
+            let (folder, name) = (folder.file_name().ok_or("a folder")?, file.file_stem().ok_or("a file")?);
+            let name = format!("{}/{}", folder.display(), name.display());
             let path = format!("/{FUNCTIONS}/{name}.sql");
             writeln!(
                 list,

@@ -6,10 +6,10 @@
 //! use observe::Registry;
 //!
 //! let registry = Registry::default();
-//! let paid = registry.counter("payments_paid", "Payments that were paid.")?;
+//! let paid = registry.counter("payments_paid_total", "Payments that were paid.")?;
 //! paid.inc();
-//! assert!(registry.text()?.contains("payments_paid 1"));
-//! assert!(registry.counter("payments_paid", "The name is taken.").is_err());
+//! assert!(registry.text()?.contains("payments_paid_total 1"));
+//! assert!(registry.counter("payments_paid_total", "The name is taken.").is_err());
 //! # Ok::<(), prometheus::Error>(())
 //! ```
 

@@ -1,3 +1,5 @@
+//! The end of a lease: an outcome that is written, or a late answer that is kept.
+
 use uuid::Uuid;
 
 use super::Error;

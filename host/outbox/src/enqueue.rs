@@ -1,3 +1,5 @@
+//! How a payment is accepted.
+
 mod jsonb;
 
 use chrono::{DateTime, Utc};

@@ -11,7 +11,7 @@ use super::schema::SchemaName;
 /// One function or view, with its comment and its grants.
 #[derive(Debug)]
 struct File {
-    /// `room/name`.
+    /// `folder/name`.
     name: &'static str,
     sql: &'static str,
 }

@@ -1,3 +1,5 @@
+//! What a host may do as executor: claim, extend, hand back and repair leases, mark, hold.
+
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
@@ -56,7 +58,7 @@ pub struct LeaseRef {
 #[derive(Clone, Debug)]
 pub struct ClaimLimit {
     pub rail_type: String,
-    pub limit: i32,
+    pub rows_max: i32,
     pub lease_seconds: f64,
     /// Rows due before this were seen finished and are not looked at. `None` is a full sweep.
     pub after: Option<DateTime<Utc>>,
@@ -174,10 +176,10 @@ impl Executor {
     pub async fn claim(
         &self,
         rows_max: i32,
-        rooms: &[ClaimLimit],
+        limits: &[ClaimLimit],
         takeovers_max: i32,
     ) -> Result<Vec<Lease>, Error> {
-        let Some(default_lease_seconds) = rooms.first().map(|room| room.lease_seconds) else {
+        let Some(default_lease_seconds) = limits.first().map(|limit| limit.lease_seconds) else {
             return Ok(Vec::new());
         };
         let leases =
@@ -185,12 +187,12 @@ impl Executor {
                 .bind(rows_max)
                 .bind(&self.worker_id)
                 .bind(default_lease_seconds)
-                .bind(rooms.iter().map(|room| room.rail_type.as_str()).collect::<Vec<_>>())
-                .bind(rooms.iter().map(|room| room.limit).collect::<Vec<_>>())
-                .bind(rooms.iter().map(|room| room.lease_seconds).collect::<Vec<_>>())
-                .bind(rooms.iter().map(|room| room.after).collect::<Vec<_>>())
+                .bind(limits.iter().map(|limit| limit.rail_type.as_str()).collect::<Vec<_>>())
+                .bind(limits.iter().map(|limit| limit.rows_max).collect::<Vec<_>>())
+                .bind(limits.iter().map(|limit| limit.lease_seconds).collect::<Vec<_>>())
+                .bind(limits.iter().map(|limit| limit.after).collect::<Vec<_>>())
                 .bind(takeovers_max)
-                .bind(rooms.iter().map(|room| room.only.map(Narrowing::as_sql)).collect::<Vec<_>>())
+                .bind(limits.iter().map(|limit| limit.only.map(Narrowing::as_sql)).collect::<Vec<_>>())
                 .fetch_all(&self.pool)
                 .await?;
         Ok(leases)

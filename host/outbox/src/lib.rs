@@ -1,6 +1,6 @@
-//! The outbox in PostgreSQL: the only module of the library that contains SQL, and one that does not know rails exist.
+//! The outbox in PostgreSQL: the only room with the product's SQL. Of a rail it knows the name, the switches and digests.
 //!
-//! In the order a payment meets them: [`enqueue`] accepts it, [`wake`] says that someone is due, [`lease`] makes it ours
+//! In the order a payment meets them: [`enqueue`] accepts it, [`wake`] says that something is due, [`lease`] makes it ours
 //! until a time and under a token, [`complete`] ends the lease with its outcome. Beside them: [`operate`] for a person's
 //! acts, [`read`] for what people look at, [`retain`] for old history, [`migrate`] for the schema itself, [`ready`] for
 //! whether a host may work on it.

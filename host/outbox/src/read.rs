@@ -1,3 +1,5 @@
+//! What people look at: status, timeline, review list, gaps.
+
 mod departed;
 
 use std::fmt;

@@ -1,3 +1,5 @@
+//! Notifications that something is due, and the next due time.
+
 use std::time::Duration;
 
 use sqlx::postgres::{PgListener, PgPoolOptions};

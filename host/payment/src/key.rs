@@ -1,3 +1,5 @@
+//! The idempotency key at the rail, made by `Instruction::read`. It is neither the caller's key nor a key of cryptography.
+
 use sha2::{Digest, Sha256};
 use uuid::{Builder, Uuid};
 

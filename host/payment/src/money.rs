@@ -1,3 +1,5 @@
+//! Amounts, read exactly and never through a float.
+
 use iso_currency::Currency;
 use serde_json::Value;
 

@@ -47,10 +47,10 @@ pub(super) struct Call<'c> {
     pub reply_holds_secret: bool,
     pub recorded: Vec<Recorded>,
     /// Over the tokens that its requests carried, of which there may be newer ones by now.
-    pub veils: Vec<Arc<SecretFilter>>,
+    pub secret_filters: Vec<Arc<SecretFilter>>,
     /// What the host read last, while the adapter is asked about it.
     reading: Option<Reading>,
-    pub passage: CallLog,
+    pub call_log: CallLog,
     log: Vec<String>,
 }
 
@@ -111,7 +111,7 @@ impl Loaded {
         let mut call = Call::new(self, sandbox, instruction, None, Captures::knowing(&nothing));
         let reading = self.form.read_callback(callback, &headers, &body, &call.payment);
         let reply = HttpReply { status: 200, headers, body };
-        call.passage.arrived(callback::STEP, reply.status);
+        call.call_log.arrived(callback::STEP, reply.status);
         call.begin_record(callback::STEP, Vec::new());
         call.heard(&reply);
         let weigh = call.weigh(reading, callback::STEP, StepClass::Read, Operation::QueryStatus, &reply);
@@ -143,7 +143,7 @@ impl<'c> Call<'c> {
         send_before: Option<Instant>,
         captures: Captures<'c>,
     ) -> Self {
-        let departure =
+        let permit =
             SendPermit { before: send_before, component: Some((loaded.digest, loaded.revoked.clone())) };
         Self {
             loaded,
@@ -156,9 +156,9 @@ impl<'c> Call<'c> {
             reply_digest: None,
             reply_holds_secret: false,
             recorded: Vec::new(),
-            veils: Vec::new(),
+            secret_filters: Vec::new(),
             reading: None,
-            passage: CallLog::new(departure),
+            call_log: CallLog::new(permit),
             log: Vec::new(),
         }
     }
@@ -166,7 +166,7 @@ impl<'c> Call<'c> {
     fn ended(self, heard: CallResult, started: Instant) -> CallReport {
         CallReport {
             heard,
-            witness: self.passage.witness(),
+            witness: self.call_log.witness(),
             digest: self.loaded.digest,
             rail_digest: self.loaded.file_digest,
             request_digest: self.request_digest,
@@ -296,7 +296,7 @@ impl Call<'_> {
         if form.is_mock {
             form.check_variables(values).map_err(|refusal| self.refused(refusal))?;
             self.begin_record(&step.name, Vec::new());
-            let reply = mock::play(&mut self.passage, step, values, &self.payment)
+            let reply = mock::play(&mut self.call_log, step, values, &self.payment)
                 .await
                 .map_err(CallResult::Unanswered)?;
             self.heard(&reply);
@@ -320,7 +320,7 @@ impl Call<'_> {
         let written = self.fill(step, values, session, challenge, now)?;
         let shown = self.shown(step, values, &written, challenge, now);
         self.begin_record(&step.name, shown);
-        let reply = self.loaded.gate.send(&mut self.passage, step.class, written, session.is_fresh()).await;
+        let reply = self.loaded.gate.send(&mut self.call_log, step.class, written, session.is_fresh()).await;
         let reply = reply.map_err(|why| CallResult::Unanswered(self.safe(&why)))?;
         // A refusal that asks for an answer says nothing of the token; one after the answer does.
         let asks = challenge.is_none() && self::challenge(step, &reply).is_some();
@@ -352,7 +352,7 @@ impl Call<'_> {
         match refusal {
             FillError::Payment(violation) => CallResult::Invalid(vec![violation]),
             FillError::Adapter(why) => {
-                self.passage.deny(Denial::new(GateRule::Variable, why.clone()));
+                self.call_log.deny(Denial::new(GateRule::Variable, why.clone()));
                 CallResult::Failed(CallError::BadValue(plain(&why).into_owned()))
             }
             FillError::Ours(why) => CallResult::Unready(why),
@@ -397,7 +397,7 @@ impl Call<'_> {
         if reading.veto == Some(Veto::Opposite) {
             let why =
                 format!("it reads the opposite of {} in a reply to step {step}", reading.side().as_str());
-            self.passage.deny(Denial::new(GateRule::Reading, why));
+            self.call_log.deny(Denial::new(GateRule::Reading, why));
         }
         reading
     }

@@ -182,7 +182,7 @@ pub struct SignatureFile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rate {
-    /// Requests, for all hosts together; those that bring tokens do not count.
+    /// Requests about payments, for all hosts together. Those that bring tokens, keys or the float do not count.
     pub per_second: i32,
     pub burst: i32,
 }

@@ -37,7 +37,7 @@ impl Call<'_> {
         let mut session = Session::default();
         for name in form.tokens_of(step) {
             let carried = self.token(name).await?;
-            self.veils.push(carried.token.value.secret_filter.clone());
+            self.secret_filters.push(carried.token.value.secret_filter.clone());
             session.tokens.insert(name.to_owned(), carried);
         }
         Ok(session)
@@ -89,7 +89,7 @@ impl Call<'_> {
     ) -> Result<HttpReply, CallResult> {
         let written = self.fill(step, &[], session, None, Utc::now())?;
         let loaded = self.loaded;
-        let reply = loaded.gate.send(&mut self.passage, step.class, written, session.is_fresh()).await;
+        let reply = loaded.gate.send(&mut self.call_log, step.class, written, session.is_fresh()).await;
         let reply = reply.map_err(|why| unsent(self.safe(&why)))?;
         if matches!(reply.status, 401 | 403) {
             session.reject(&loaded.tokens);

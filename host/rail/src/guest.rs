@@ -17,7 +17,7 @@ use super::limits::{
 };
 use verdict::call_error::CallError;
 
-/// One call.
+/// What belongs to one instance.
 pub(super) struct GuestState {
     pub output: Output,
     pub limiter: Limiter,

@@ -1,4 +1,4 @@
-//! What one call may use. Every default is a number with a reason; a rail's file may change it within the bounds beside it.
+//! What an instance and a call may use. Every default is a number with a reason; a rail's file may change it within the bounds beside it.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Linear memory, held by the limiter in `guest.rs`. A Rust adapter that parses JSON stays below 2.
+    /// Linear memory, held by `Limiter` (`guest.rs`), which `instance.rs` attaches. The pool of `sandbox.rs` is made for the largest. A
+    /// Rust adapter that parses JSON stays below 2.
     pub memory_mib: u32,
     /// Time on the processor, counted in ticks while the guest runs.
     pub cpu_ms: u32,
@@ -17,7 +18,7 @@ pub struct Limits {
     pub response_kib: u32,
     /// Headers of one message.
     pub header_kib: u32,
-    /// What one call may write to its standard output and error.
+    /// What it may write to its standard output and error.
     pub log_kib: u32,
 }
 

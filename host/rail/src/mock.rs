@@ -86,7 +86,7 @@ const REFERENCE_CHARS: usize = 16;
 
 /// Waits as long as the values say, and answers with the rest of them. An error says why there is no reply.
 pub(super) async fn play(
-    passage: &mut CallLog,
+    call_log: &mut CallLog,
     step: &Step,
     values: &[(String, String)],
     payment: &Instruction,
@@ -102,7 +102,7 @@ pub(super) async fn play(
     }
     let status = value("http").and_then(|status| status.parse().ok()).unwrap_or(200);
     let answered = fault.is_none().then_some(status);
-    passage.play(&step.name, step.class, answered).map_err(|denied| denied.why)?;
+    call_log.play(&step.name, step.class, answered).map_err(|denied| denied.why)?;
     if fault.is_some() {
         return Err("no reply by the script".to_owned());
     }

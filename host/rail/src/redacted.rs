@@ -21,7 +21,7 @@ impl Call<'_> {
 
     pub(super) fn heard(&mut self, reply: &HttpReply) {
         let whole = reply.whole();
-        self.reply_holds_secret = self.veiled(|veils| holds_secret(&whole, veils));
+        self.reply_holds_secret = self.with_filters(|secret_filters| holds_secret(&whole, secret_filters));
         let safe = |bytes: &[u8]| match self.reply_holds_secret {
             false => bytes.to_vec(),
             true => self.safe(&String::from_utf8_lossy(bytes)).into_bytes(),
@@ -57,14 +57,14 @@ impl Call<'_> {
 
     /// A text of the rail with nothing in it that must not be seen.
     pub(super) fn safe(&self, text: &str) -> String {
-        self.veiled(|veils| scrub_text(text, veils))
+        self.with_filters(|secret_filters| scrub_text(text, secret_filters))
     }
 
-    fn veiled<T>(&self, with: impl FnOnce(&[&SecretFilter]) -> T) -> T {
-        let tokens = self.loaded.tokens.veils();
-        let veils: Vec<&SecretFilter> = std::iter::once(self.loaded.vault.secret_filter())
-            .chain(tokens.iter().chain(&self.veils).map(AsRef::as_ref))
+    fn with_filters<T>(&self, with: impl FnOnce(&[&SecretFilter]) -> T) -> T {
+        let tokens = self.loaded.tokens.secret_filters();
+        let secret_filters: Vec<&SecretFilter> = std::iter::once(self.loaded.vault.secret_filter())
+            .chain(tokens.iter().chain(&self.secret_filters).map(AsRef::as_ref))
             .collect();
-        with(&veils)
+        with(&secret_filters)
     }
 }

@@ -89,7 +89,7 @@ impl Tokens {
     }
 
     /// Over the values that must not show anywhere.
-    pub(super) fn veils(&self) -> Vec<Arc<SecretFilter>> {
+    pub(super) fn secret_filters(&self) -> Vec<Arc<SecretFilter>> {
         self.slots.values().filter_map(|slot| slot.token.last()).map(|token| token.secret_filter).collect()
     }
 }

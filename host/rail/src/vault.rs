@@ -1,8 +1,9 @@
-//! Secrets and keys of one rail. They are written into the rail's form, and nowhere else.
+//! Secrets and keys of one rail. They are written into the rail's form; a client key goes to TLS, and nothing anywhere else.
 //!
 //! The way of a secret: `SecretSource` (`source.rs`) in the rail's file, `Definition::read` (`definition.rs`), `Vault::open` when the rail is
-//! loaded, `RequestSecrets` (both here; made in `call.rs`), `Filling::source` for each slot (`form/src/filling.rs`), `request`
-//! (`gate/exchange.rs`). An adapter is handed none of it.
+//! loaded, `RequestSecrets` (here; made by `Call::fill` in `call.rs`), `Filling::source` for each slot (`form/src/filling.rs`), `request`
+//! (`gate/exchange.rs`). An adapter is told what `contract::payment` (`contract.rs`)
+//! holds and no more; a reply with a secret in it is kept from it by `Call::weigh` (`call.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

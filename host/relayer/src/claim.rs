@@ -156,14 +156,14 @@ impl<'h> Claimer<'h> {
     async fn look(&mut self) -> Result<Looked, Error> {
         let host = self.host;
         let sent = Instant::now();
-        let rooms: Vec<_> = host.lanes.all().values().filter_map(|lane| lane.claim_limit(sent)).collect();
+        let limits: Vec<_> = host.lanes.all().values().filter_map(|lane| lane.claim_limit(sent)).collect();
         let free = i32::try_from(host.sandbox.free()).unwrap_or(i32::MAX);
-        let wanted = rooms.iter().map(|room| room.limit).sum();
+        let wanted = limits.iter().map(|limit| limit.rows_max).sum();
         let asked = free.min(wanted);
         if asked == 0 {
             return Ok(Looked::NoRoom);
         }
-        let claim = host.claimer.claim(asked, &rooms, TAKEOVERS_MAX);
+        let claim = host.claimer.claim(asked, &limits, TAKEOVERS_MAX);
         let leases = faults::sending(CrashPoint::ClaimSent, claim).await?;
         let received = Instant::now();
         host.metrics.claims.claim_seconds.observe(sent.elapsed().as_secs_f64());
@@ -172,9 +172,9 @@ impl<'h> Claimer<'h> {
             host.metrics.claims.claim_batches.inc();
         }
         // Only now: a claim that failed may have seen nothing.
-        for room in &rooms {
-            if let Some(lane) = host.lanes.get(&room.rail_type) {
-                lane.claimed(room, sent);
+        for limit in &limits {
+            if let Some(lane) = host.lanes.get(&limit.rail_type) {
+                lane.claimed(limit, sent);
             }
         }
         if leases.first().is_some_and(|lease| self.clock.shows(lease.claimed_at, received)) {
@@ -182,7 +182,7 @@ impl<'h> Claimer<'h> {
             tracing::warn!("the database's clock went back");
             host.lanes.all().values().for_each(|lane| lane.forget_times());
         }
-        let brought = rooms.iter().map(|room| take_in(host, room, &leases, asked < wanted, sent)).max();
+        let brought = limits.iter().map(|limit| take_in(host, limit, &leases, asked < wanted, sent)).max();
         for lease in leases {
             dispatch::start(host, &self.ended, lease, Claim { sent, received });
         }
@@ -195,16 +195,16 @@ impl<'h> Claimer<'h> {
 }
 
 /// What a claim brought of one rail. `short`: it was sent for less than all rails have room for.
-fn take_in(host: &Host, room: &ClaimLimit, leases: &[Lease], short: bool, sent: Instant) -> Brought {
-    let of_rail: Vec<_> = leases.iter().filter(|lease| lease.rail_type == room.rail_type).collect();
+fn take_in(host: &Host, limit: &ClaimLimit, leases: &[Lease], short: bool, sent: Instant) -> Brought {
+    let of_rail: Vec<_> = leases.iter().filter(|lease| lease.rail_type == limit.rail_type).collect();
     let out_of_rate = of_rail.iter().any(|lease| lease.rate_left == Some(0));
-    if out_of_rate && of_rail.len() < room.limit as usize {
-        host.metrics.calls.rate_limited(&room.rail_type);
+    if out_of_rate && of_rail.len() < limit.rows_max as usize {
+        host.metrics.calls.rate_limited(&limit.rail_type);
     }
     let taken_over = of_rail.iter().filter(|lease| lease.taken_over).count();
-    host.metrics.writes.taken_over(&room.rail_type, taken_over as u64);
-    match host.lanes.get(&room.rail_type) {
-        Some(lane) => lane.brought(room, &of_rail, out_of_rate || short, sent),
+    host.metrics.writes.taken_over(&limit.rail_type, taken_over as u64);
+    match host.lanes.get(&limit.rail_type) {
+        Some(lane) => lane.brought(limit, &of_rail, out_of_rate || short, sent),
         None => Brought::Nothing,
     }
 }

@@ -124,9 +124,10 @@ impl Host {
         known.into_iter().collect()
     }
 
-    /// Its rail is paused or its participant is suspended: it is not handed over now. A claim obeys both (`lock_due_rows.sql`), so only
-    /// what was heard after the claim was sent is news. A payment that was leased before goes back here. A row that may be asked about is
-    /// leased all the same; one that would be sent again is held for 5 s (`attempt.rs`). No attempt is used up.
+    /// Its rail is paused or its participant is suspended: it is not handed over now. A claim obeys both: `rail_limits.sql` says
+    /// whether the rail is enabled, and of a paused one `lock_due_rows.sql` takes only rows that may have left. So this matters where the
+    /// pause was heard of after the claim was sent: the lease goes back. A row that was to be asked about and would now be sent again is
+    /// held for 5 s (`attempt.rs`). No attempt is used up.
     pub(crate) fn paused_or_suspended(&self, lease: &Lease, claim_sent: Instant) -> Option<Unused> {
         let known = self.stopped.load();
         if !lease.unsettled && known.asked.is_none_or(|asked| asked <= claim_sent) {

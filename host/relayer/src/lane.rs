@@ -74,22 +74,22 @@ impl Lane {
         let scope = self.view().scope(&capacity, now)?;
         Some(ClaimLimit {
             rail_type: self.rail.name.clone(),
-            limit: scope.limit as i32,
+            rows_max: scope.limit as i32,
             lease_seconds: loaded.pace.lease_seconds,
             after: scope.after,
             only: scope.only,
         })
     }
 
-    /// A claim for this room was sent at this time, and it was answered.
-    pub(crate) fn claimed(&self, room: &ClaimLimit, sent: Instant) {
-        self.view().claimed(&scope(room), sent);
+    /// A claim with this limit was sent at this time, and it was answered.
+    pub(crate) fn claimed(&self, limit: &ClaimLimit, sent: Instant) {
+        self.view().claimed(&scope(limit), sent);
     }
 
     /// What that claim brought. `short`: something other than the queue may have held it back.
     pub(crate) fn brought(
         &self,
-        room: &ClaimLimit,
+        limit: &ClaimLimit,
         leases: &[&Lease],
         short: bool,
         sent: Instant,
@@ -101,7 +101,7 @@ impl Lane {
             short,
             has_rate: self.rail.current().rate.is_some(),
         };
-        self.view().brought(&scope(room), &answer, sent)
+        self.view().brought(&scope(limit), &answer, sent)
     }
 
     /// More is due than it may take at the moment, and nobody sends a notification when it may.
@@ -222,8 +222,8 @@ impl Lane {
     }
 }
 
-fn scope(room: &ClaimLimit) -> Scope {
-    Scope { limit: room.limit as usize, only: room.only, after: room.after }
+fn scope(limit: &ClaimLimit) -> Scope {
+    Scope { limit: limit.rows_max as usize, only: limit.only, after: limit.after }
 }
 
 /// The part of a rail that decides the next step of its payments.

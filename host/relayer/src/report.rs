@@ -188,7 +188,7 @@ async fn complete(host: &Host, completions: &[Completion], claims: &[CompletionT
 }
 
 /// What the rail said is evidence, whatever becomes of the row. It changes no state now: the next claim brings it (`known_past.sql`), and
-/// [`verdict::schedule::next_action`] settles the payment by it.
+/// `History::settled_late` says whether it settles the payment.
 async fn keep(host: &Host, completion: &Completion) {
     let payment = completion.held.outbox_id;
     let write =

@@ -24,8 +24,8 @@ pub(crate) fn sign(decision: &Decision, instruction: &Instruction) -> Option<Sig
         _ if decision.opens_breaker || decision.rail_waits => {
             Some(Sign::Hold(asked_for.map(|seconds| Duration::from_secs(seconds.into()))))
         }
-        // What an adapter refuses by itself costs a payment, like the rail's no. A run of such refusals stops the rail, a single
-        // one says nothing.
+        // What an adapter refuses by itself costs a payment, like the rail's no. A run of such refusals opens the breaker, a
+        // single one says nothing.
         (
             Class::Terminal | Class::TerminalReview,
             Some(code @ (ErrorCode::RailDeclined | ErrorCode::InvalidPayload | ErrorCode::RefusedLocally)),

@@ -1,5 +1,6 @@
 //! After a request to pay. What became of it is *unknown* once something of it may have left (the gate counts from before it writes)
-//! and no whole reply came. It is *not sent* where no byte left ([`ExchangeResult`]). On a rail without query, callback or safe resend an
+//! and no whole reply came. The clocks run where the request does: `first_byte_ms` and `idle_ms` in the gate's `wire.rs`, `call_ms` in
+//! `call.rs` of the same room. It is *not sent* where no byte left ([`ExchangeResult`]). On a rail without query, callback or safe resend an
 //! unknown outcome ends as FAILED with `money_moved` unknown ([`crate::schedule`]), for a person.
 
 use form::{Meaning, Reading, StepClass};

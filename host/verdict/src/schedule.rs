@@ -119,8 +119,8 @@ pub enum Conclusion {
     },
 }
 
-/// What is written down. `attempts` counts this one; `jitter` is from 0 to 1, a random number of the caller's. A retry waits for that part
-/// of its backoff, a question within a tenth around its own.
+/// What is written down. `attempts` counts this one; `jitter` is from 0 to 1, a random number of the caller's. A retry waits from 0
+/// to its whole backoff, a question from 0.9 to 1.1 times its own.
 pub fn conclude(
     decision: Decision,
     attempts: i32,

@@ -182,8 +182,8 @@ on_each_postgres! {
             assert_eq!((accepted.sequence_id, accepted.replayed), (1, false), "each has its own numbers and keys");
         }
         assert_eq!(bell.wait().await, Wakeup::Rang);
-        let room = ClaimLimit { rail_type: "mock".to_owned(), limit: 10, lease_seconds: 45.0, after: None, only: None };
-        let leases = Executor::new(&other, "one", 1).claim(10, &[room], 0).await.expect("claimed");
+        let limit = ClaimLimit { rail_type: "mock".to_owned(), rows_max: 10, lease_seconds: 45.0, after: None, only: None };
+        let leases = Executor::new(&other, "one", 1).claim(10, &[limit], 0).await.expect("claimed");
         assert_eq!(leases.len(), 1);
         let leased: i64 = scalar(
             &mut db.connect(DbUser::Superuser).await,
@@ -246,8 +246,8 @@ on_each_postgres! {
 #[test]
 fn each_error_code_that_sql_writes_is_known_to_hosts() {
     let mut unknown = BTreeSet::new();
-    for room in fs::read_dir(migrations().join("functions")).expect("the functions") {
-        for file in fs::read_dir(room.expect("a room").path()).expect("a room") {
+    for folder in fs::read_dir(migrations().join("functions")).expect("the functions") {
+        for file in fs::read_dir(folder.expect("a folder").path()).expect("a folder") {
             let text = fs::read_to_string(file.expect("a file").path()).expect("a text");
             for quoted in text.split('\'').skip(1).step_by(2) {
                 let is_word = quoted.len() > 3 && quoted.chars().all(|c| c.is_ascii_uppercase() || c == '_');

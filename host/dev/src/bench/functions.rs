@@ -47,15 +47,15 @@ pub(super) async fn empty(db: &Db, meter: &mut Meter<'_>, payments: usize) -> an
 async fn claim(executor: Executor, payments: usize, claimed: Sender<Vec<Lease>>) -> Result<(), Error> {
     let (mut left, mut after) = (payments, None);
     while left > 0 {
-        let limit = left.min(ROWS_PER_BATCH) as i32;
-        let rooms = [ClaimLimit {
+        let rows_max = left.min(ROWS_PER_BATCH) as i32;
+        let limits = [ClaimLimit {
             rail_type: MOCK.to_owned(),
-            limit,
+            rows_max,
             lease_seconds: LEASE_SECONDS,
             after,
             only: None,
         }];
-        let leases = executor.claim(limit, &rooms, TAKEOVERS_MAX).await?;
+        let leases = executor.claim(rows_max, &limits, TAKEOVERS_MAX).await?;
         let Some(last) = leases.iter().map(|lease| lease.next_attempt_at).max() else { break };
         (left, after) = (left.saturating_sub(leases.len()), Some(last));
         if claimed.send(leases).await.is_err() {

@@ -40,12 +40,12 @@ impl Carrier {
         request: Request<Bytes>,
         response_bytes_max: usize,
         progress: &SendProgress,
-        departure: &SendPermit,
+        permit: &SendPermit,
     ) -> Result<Response<Bytes>, Failure> {
         match self {
-            Self::Wire(wire) => wire.exchange(target, request, response_bytes_max, progress, departure).await,
+            Self::Wire(wire) => wire.exchange(target, request, response_bytes_max, progress, permit).await,
             Self::Script(script) => {
-                departure.may_begin()?;
+                permit.may_begin()?;
                 let scripted = script.play(step, &request);
                 if !matches!(scripted, Scripted::Unreachable) {
                     progress.left_whole();

@@ -49,7 +49,7 @@ pub(crate) struct Gate {
 /// What belongs to one call, and is there also after it was cancelled.
 #[derive(Debug, Default)]
 pub(crate) struct CallLog {
-    departure: SendPermit,
+    permit: SendPermit,
     sent: Vec<SentRequest>,
     denied: Vec<Denial>,
 }
@@ -65,8 +65,8 @@ struct SentRequest {
 }
 
 impl CallLog {
-    pub(crate) fn new(departure: SendPermit) -> Self {
-        Self { departure, ..Self::default() }
+    pub(crate) fn new(permit: SendPermit) -> Self {
+        Self { permit, ..Self::default() }
     }
 
     pub(crate) fn witness(&self) -> Witness {
@@ -116,7 +116,7 @@ impl CallLog {
     /// A mock plays a request that arrives, and answers where it is told a status.
     pub(crate) fn play(&mut self, step: &str, class: StepClass, status: Option<u16>) -> Result<(), Denial> {
         let progress = self.begin(step, class, None);
-        if let Err(Failure::Denied(denied)) = self.departure.may_begin() {
+        if let Err(Failure::Denied(denied)) = self.permit.may_begin() {
             self.deny(denied.clone());
             return Err(denied);
         }
@@ -132,10 +132,10 @@ impl CallLog {
 }
 
 impl Gate {
-    /// Sends one request. An error says in words why there is no whole reply; what left is for the passage to say.
+    /// Sends one request. An error says in words why there is no whole reply; the `CallLog` knows what left.
     pub(crate) async fn send(
         &self,
-        passage: &mut CallLog,
+        call_log: &mut CallLog,
         class: StepClass,
         written: FilledRequest,
         token_is_fresh: Option<bool>,
@@ -146,13 +146,13 @@ impl Gate {
         }
         let (step, target) = (written.step.clone(), written.target.clone());
         let request = request(written)?;
-        let progress = passage.begin(&step, class, token_is_fresh);
+        let progress = call_log.begin(&step, class, token_is_fresh);
         let bytes_max = self.limits.response_kib as usize * 1024;
         let reply =
-            self.carrier.exchange(&step, &target, request, bytes_max, &progress, &passage.departure).await;
+            self.carrier.exchange(&step, &target, request, bytes_max, &progress, &call_log.permit).await;
         match reply {
             Ok(reply) => {
-                if let Some(sent) = passage.sent.last_mut() {
+                if let Some(sent) = call_log.sent.last_mut() {
                     sent.whole = true;
                     sent.retry_after_seconds = retry_after(&reply);
                 }
@@ -160,7 +160,7 @@ impl Gate {
             }
             Err(Failure::Denied(denied)) => {
                 let why = denied.why.clone();
-                passage.deny(denied);
+                call_log.deny(denied);
                 Err(why)
             }
             Err(Failure::Unreachable(why) | Failure::TooLarge(why) | Failure::Broken(why)) => Err(why),

@@ -57,20 +57,20 @@ impl SecretFilter {
 }
 
 /// Whether any of the secrets is there.
-pub(crate) fn holds_secret(bytes: &[u8], veils: &[&SecretFilter]) -> bool {
-    veils
+pub(crate) fn holds_secret(bytes: &[u8], secret_filters: &[&SecretFilter]) -> bool {
+    secret_filters
         .iter()
         .flat_map(|secret_filter| secret_filter.forms())
         .any(|form| memmem::find(bytes, form).is_some())
 }
 
 /// Without any of the secrets.
-pub(crate) fn scrub_text(text: &str, veils: &[&SecretFilter]) -> String {
-    if text.len() < SCRUBBED_CHARS_MIN || !holds_secret(text.as_bytes(), veils) {
+pub(crate) fn scrub_text(text: &str, secret_filters: &[&SecretFilter]) -> String {
+    if text.len() < SCRUBBED_CHARS_MIN || !holds_secret(text.as_bytes(), secret_filters) {
         return text.to_owned();
     }
     let mut clean = text.as_bytes().to_vec();
-    for form in veils.iter().flat_map(|secret_filter| secret_filter.forms()) {
+    for form in secret_filters.iter().flat_map(|secret_filter| secret_filter.forms()) {
         if memmem::find(&clean, form).is_some() {
             clean = replace(&clean, form, SCRUBBED.as_bytes());
         }

@@ -70,14 +70,14 @@ impl Wire {
         Self { dialer, timeouts, idle: Mutex::default() }
     }
 
-    /// Sends a request and reads the whole reply. Nothing begins to leave that `departure` forbids.
+    /// Sends a request and reads the whole reply. Nothing begins to leave unless `permit` allows it.
     pub(crate) async fn exchange(
         &self,
         target: &RequestTarget,
         request: Request<Bytes>,
         response_bytes_max: usize,
         progress: &SendProgress,
-        departure: &SendPermit,
+        permit: &SendPermit,
     ) -> Result<Response<Bytes>, Failure> {
         let (parts, body) = request.into_parts();
         let mut connection = match self.kept(target) {
@@ -85,7 +85,7 @@ impl Wire {
             None => self.dial(target).await?,
         };
         loop {
-            departure.may_begin()?;
+            permit.may_begin()?;
             let whole = WholeBody { data: Some(body.clone()), polled: progress.body() };
             let request = Request::from_parts(parts.clone(), whole);
             let before = progress.hand_over(&connection.written);

@@ -55,7 +55,8 @@ impl Metrics {
 
     /// In the format that Prometheus reads.
     pub fn text(&self) -> prometheus::Result<String> {
-        self.queue.unconfirmed_commits.set(i64::try_from(unconfirmed_commits()).unwrap_or(i64::MAX));
+        let counted = &self.queue.unconfirmed_commits;
+        counted.inc_by(unconfirmed_commits().saturating_sub(counted.get()));
         self.registry.text()
     }
 

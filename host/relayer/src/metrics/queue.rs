@@ -15,7 +15,7 @@ pub struct QueueMetrics {
     pub(crate) queue_counts_failed: IntCounter,
     pub(crate) history_days_left: Gauge,
     pub(crate) differing_hosts: IntGauge,
-    pub(crate) unconfirmed_commits: IntGauge,
+    pub(crate) unconfirmed_commits: IntCounter,
 }
 
 impl QueueMetrics {
@@ -45,7 +45,7 @@ impl QueueMetrics {
                 "hosts_differing",
                 "Rails that another live host runs with another component or file.",
             )?,
-            unconfirmed_commits: registry.gauge(
+            unconfirmed_commits: registry.counter(
                 "unconfirmed_commits_total",
                 "Commits that PostgreSQL answered with a warning: a standby may not have them.",
             )?,

@@ -7,7 +7,7 @@ use outbox::operate::{Operator, Reason};
 
 use crate::backlog::{CLAIM_ROWS, ROUNDS, figures};
 use crate::bed::{say, step};
-use crate::cost::{Claimer, compare, rooms};
+use crate::cost::{Claimer, compare, limits};
 use crate::large::{GROUPS, Group, HELD_PARTICIPANTS, Large};
 use crate::report::Report;
 
@@ -26,9 +26,9 @@ pub(crate) async fn run(large: &Large, report: &mut Report) -> Result<()> {
         large.db.settle().await?;
         let mut ours = Claimer::new(&large.db).await?;
         let mut against = Claimer::new(&large.small).await?;
-        let rooms = rooms(rails, CLAIM_ROWS);
+        let limits = limits(rails, CLAIM_ROWS);
         let pair =
-            step("claims in turns", compare(&mut ours, &mut against, CLAIM_ROWS, &rooms, ROUNDS)).await?;
+            step("claims in turns", compare(&mut ours, &mut against, CLAIM_ROWS, &limits, ROUNDS)).await?;
         let what = format!("the same with {} {} rows ahead", group.rows(large.pending_rows), group.name);
         let note = format!("switch and reconcile_parking took {reconciled_s:.0} s");
         report.add(figures(numbers, "ahead", &what, &note, pair))?;

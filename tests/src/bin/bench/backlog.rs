@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::bed::{say, step};
-use crate::cost::{Claimer, Pair, compare, rooms};
+use crate::cost::{Claimer, Pair, compare, limits};
 use crate::large::{Large, SMALL_ROWS};
 use crate::report::{Figure, Target};
 
@@ -16,8 +16,8 @@ pub(crate) async fn run(large: &Large) -> Result<Vec<Figure>> {
     large.db.settle().await?;
     let mut ours = Claimer::new(&large.db).await?;
     let mut against = Claimer::new(&large.small).await?;
-    let rooms = rooms(&["mtn"], CLAIM_ROWS);
-    let pair = step("claims in turns", compare(&mut ours, &mut against, CLAIM_ROWS, &rooms, ROUNDS)).await?;
+    let limits = limits(&["mtn"], CLAIM_ROWS);
+    let pair = step("claims in turns", compare(&mut ours, &mut against, CLAIM_ROWS, &limits, ROUNDS)).await?;
     let what = format!(
         "claim of {CLAIM_ROWS} with {} pending and {} attempts, against {SMALL_ROWS} pending",
         large.pending_rows, large.history_rows

@@ -94,16 +94,16 @@ async fn lifecycles(db: &Db, rows: usize, progress: impl Fn(usize)) -> Result<()
 }
 
 async fn work(executor: Executor, rows: usize, done: Arc<AtomicUsize>, room: Arc<Semaphore>) -> Result<()> {
-    let limit = BATCH as i32;
-    let rooms = [ClaimLimit {
+    let rows_max = BATCH as i32;
+    let limits = [ClaimLimit {
         rail_type: RAIL.to_owned(),
-        limit,
+        rows_max,
         lease_seconds: LEASE_SECONDS,
         after: None,
         only: None,
     }];
     while done.load(Ordering::Relaxed) < rows {
-        let leases = executor.claim(limit, &rooms, 100).await?;
+        let leases = executor.claim(rows_max, &limits, 100).await?;
         if leases.is_empty() {
             tokio::time::sleep(Duration::from_millis(1)).await;
             continue;

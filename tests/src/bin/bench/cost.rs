@@ -14,12 +14,12 @@ use crate::payments::{LEASE_SECONDS, completions};
 const BUFFER_ROUNDS: usize = 7;
 
 /// Room on rails, as a host would say it, without a lower bound.
-pub(crate) fn rooms(rails: &[&str], rows: i32) -> Vec<ClaimLimit> {
+pub(crate) fn limits(rails: &[&str], rows: i32) -> Vec<ClaimLimit> {
     rails
         .iter()
         .map(|rail| ClaimLimit {
             rail_type: (*rail).to_owned(),
-            limit: rows,
+            rows_max: rows,
             lease_seconds: LEASE_SECONDS,
             after: None,
             only: None,
@@ -40,9 +40,9 @@ impl Claimer {
     }
 
     /// Milliseconds of a claim with its commit. What it leased is completed afterwards, off the clock.
-    pub(crate) async fn timed(&self, rows: i32, rooms: &[ClaimLimit]) -> Result<f64> {
+    pub(crate) async fn timed(&self, rows: i32, limits: &[ClaimLimit]) -> Result<f64> {
         let started = Instant::now();
-        let leases = self.executor.claim(rows, rooms, 100).await?;
+        let leases = self.executor.claim(rows, limits, 100).await?;
         let elapsed_ms = started.elapsed().as_secs_f64() * 1000.0;
         ensure!(i32::try_from(leases.len())? == rows, "{} rows instead of {rows} were leased", leases.len());
         for answer in self.executor.complete_batch(&completions(&leases)).await? {
@@ -52,7 +52,7 @@ impl Claimer {
     }
 
     /// Buffers that a claim looks at, in a transaction that is rolled back.
-    pub(crate) async fn buffers(&mut self, rows: i32, rooms: &[ClaimLimit]) -> Result<f64> {
+    pub(crate) async fn buffers(&mut self, rows: i32, limits: &[ClaimLimit]) -> Result<f64> {
         let mut transaction = self.explaining.begin().await?;
         let (Json(plan),): (Json<Value>,) = sqlx::query_as(
             "explain (analyze, buffers, format json)
@@ -60,10 +60,10 @@ impl Claimer {
         )
         .bind(rows)
         .bind(LEASE_SECONDS)
-        .bind(rooms.iter().map(|room| room.rail_type.as_str()).collect::<Vec<_>>())
-        .bind(rooms.iter().map(|room| room.limit).collect::<Vec<_>>())
-        .bind(rooms.iter().map(|room| room.lease_seconds).collect::<Vec<_>>())
-        .bind(rooms.iter().map(|room| room.after).collect::<Vec<_>>())
+        .bind(limits.iter().map(|limit| limit.rail_type.as_str()).collect::<Vec<_>>())
+        .bind(limits.iter().map(|limit| limit.rows_max).collect::<Vec<_>>())
+        .bind(limits.iter().map(|limit| limit.lease_seconds).collect::<Vec<_>>())
+        .bind(limits.iter().map(|limit| limit.after).collect::<Vec<_>>())
         .fetch_one(&mut *transaction)
         .await?;
         transaction.rollback().await?;
@@ -88,26 +88,26 @@ pub(crate) async fn compare(
     ours: &mut Claimer,
     against: &mut Claimer,
     rows: i32,
-    rooms: &[ClaimLimit],
+    limits: &[ClaimLimit],
     rounds: usize,
 ) -> Result<Pair> {
     let mut pair = Pair::default();
     // The first claims plan their statements and clear away what finished rows left in the index.
     for _ in 0..3 {
         for claimer in [&mut *ours, &mut *against] {
-            claimer.timed(rows, rooms).await?;
-            claimer.buffers(rows, rooms).await?;
+            claimer.timed(rows, limits).await?;
+            claimer.buffers(rows, limits).await?;
         }
     }
     for _ in 0..rounds {
-        pair.times.0.push(ours.timed(rows, rooms).await?);
-        pair.times.1.push(against.timed(rows, rooms).await?);
+        pair.times.0.push(ours.timed(rows, limits).await?);
+        pair.times.1.push(against.timed(rows, limits).await?);
     }
     for _ in 0..BUFFER_ROUNDS {
         for (claimer, samples) in [(&mut *ours, &mut pair.buffers.0), (&mut *against, &mut pair.buffers.1)] {
-            samples.push(claimer.buffers(rows, rooms).await?);
+            samples.push(claimer.buffers(rows, limits).await?);
             // Those rows go now, for a claim that was rolled back leaves versions behind that the next would step over.
-            claimer.timed(rows, rooms).await?;
+            claimer.timed(rows, limits).await?;
         }
     }
     Ok(pair)

@@ -9,7 +9,7 @@ use outbox::lease::{ClaimLimit, Executor};
 use sqlx::Connection;
 
 use crate::bed::{BenchServer, bar, say, step};
-use crate::cost::{Claimer, rooms};
+use crate::cost::{Claimer, limits};
 use crate::payments::{BATCH, RAIL, completions, payments};
 use crate::report::{Figure, Target, median, number};
 
@@ -25,10 +25,10 @@ pub(crate) async fn run(bed: &BenchServer) -> Result<Figure> {
     let db = bed.create("pinned").await?;
     let (ingest, executor) = (db.ingest(1), db.executor("bench"));
     let mut claimer = Claimer::new(&db).await?;
-    let fresh_rooms = rooms(&[RAIL], CLAIM_ROWS);
+    let fresh_limits = limits(&[RAIL], CLAIM_ROWS);
 
     enqueue(&ingest, QUEUE).await?;
-    let fresh = sample(&mut claimer, &fresh_rooms).await?;
+    let fresh = sample(&mut claimer, &fresh_limits).await?;
     drain(&ingest, &executor, QUEUE).await?;
 
     let mut elsewhere = db.superuser().await?;
@@ -42,9 +42,9 @@ pub(crate) async fn run(bed: &BenchServer) -> Result<Figure> {
     let margin = started.elapsed().mul_f64(MARGIN_SHARE);
     enqueue(&ingest, QUEUE).await?;
 
-    let bounded = bounded(&fresh_rooms, last, margin)?;
+    let bounded = bounded(&fresh_limits, last, margin)?;
     let ours = sample(&mut claimer, &bounded).await?;
-    let unbounded = sample(&mut claimer, &fresh_rooms).await?;
+    let unbounded = sample(&mut claimer, &fresh_limits).await?;
     pin.rollback().await?;
     drop(claimer);
     bed.drop(db).await?;
@@ -68,18 +68,18 @@ pub(crate) async fn run(bed: &BenchServer) -> Result<Figure> {
     })
 }
 
-async fn sample(claimer: &mut Claimer, rooms: &[ClaimLimit]) -> Result<Vec<f64>> {
-    claimer.buffers(CLAIM_ROWS, rooms).await?;
+async fn sample(claimer: &mut Claimer, limits: &[ClaimLimit]) -> Result<Vec<f64>> {
+    claimer.buffers(CLAIM_ROWS, limits).await?;
     let mut samples = Vec::new();
     for _ in 0..ROUNDS {
-        samples.push(claimer.buffers(CLAIM_ROWS, rooms).await?);
+        samples.push(claimer.buffers(CLAIM_ROWS, limits).await?);
     }
     Ok(samples)
 }
 
-fn bounded(rooms: &[ClaimLimit], last: DateTime<Utc>, margin: Duration) -> Result<Vec<ClaimLimit>> {
+fn bounded(limits: &[ClaimLimit], last: DateTime<Utc>, margin: Duration) -> Result<Vec<ClaimLimit>> {
     let after = last.checked_sub_signed(chrono::Duration::from_std(margin)?).context("a time")?;
-    Ok(rooms.iter().map(|room| ClaimLimit { after: Some(after), ..room.clone() }).collect())
+    Ok(limits.iter().map(|limit| ClaimLimit { after: Some(after), ..limit.clone() }).collect())
 }
 
 async fn enqueue(ingest: &Ingest, rows: usize) -> Result<()> {
@@ -99,9 +99,9 @@ async fn drain(ingest: &Ingest, executor: &Executor, rows: usize) -> Result<Date
     let mut done = 0;
     while done < rows {
         enqueue(ingest, BATCH).await?;
-        let rooms: Vec<_> =
-            rooms(&[RAIL], BATCH as i32).into_iter().map(|room| ClaimLimit { after, ..room }).collect();
-        let leases = executor.claim(BATCH as i32, &rooms, 100).await?;
+        let limits: Vec<_> =
+            limits(&[RAIL], BATCH as i32).into_iter().map(|limit| ClaimLimit { after, ..limit }).collect();
+        let leases = executor.claim(BATCH as i32, &limits, 100).await?;
         last = leases.iter().map(|lease| lease.next_attempt_at).max().unwrap_or(last);
         after = last.checked_sub_signed(chrono::Duration::milliseconds(100));
         for answer in executor.complete_batch(&completions(&leases)).await? {

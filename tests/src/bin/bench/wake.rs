@@ -11,7 +11,7 @@ use outbox::wake::Doorbell;
 use tokio::task::JoinSet;
 
 use crate::bed::{BenchServer, Db, say, step};
-use crate::cost::rooms;
+use crate::cost::limits;
 use crate::payments::{BATCH, RAIL, completions, payments};
 use crate::report::{Figure, Target, median, number};
 
@@ -107,9 +107,9 @@ async fn enqueue_for(db: &Db, bell: &str, length: Duration) -> Result<f64> {
 
 /// A host at work: it never sleeps, so that nobody has to ring.
 async fn drain(executor: Executor, over: Arc<AtomicBool>) -> Result<()> {
-    let rooms = rooms(&[RAIL], BATCH as i32);
+    let limits = limits(&[RAIL], BATCH as i32);
     loop {
-        let leases = executor.claim(BATCH as i32, &rooms, 100).await?;
+        let leases = executor.claim(BATCH as i32, &limits, 100).await?;
         if leases.is_empty() {
             if over.load(Ordering::Relaxed) {
                 return Ok(());

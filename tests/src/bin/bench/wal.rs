@@ -6,7 +6,7 @@ use outbox::lease::Executor;
 use sqlx::PgConnection;
 
 use crate::bed::{BenchServer, say};
-use crate::cost::rooms;
+use crate::cost::limits;
 use crate::payments::{BATCH, RAIL, completions, payments};
 use crate::report::{Figure, Target, median, number};
 
@@ -55,7 +55,7 @@ async fn wave(
     watching: &mut PgConnection,
     rows: usize,
 ) -> Result<[f64; 3]> {
-    let rooms = rooms(&[RAIL], BATCH as i32);
+    let limits = limits(&[RAIL], BATCH as i32);
     let mut marks = vec![position(watching).await?];
     for part in payments(rows).chunks(BATCH) {
         for answer in ingest.enqueue_batch(part).await? {
@@ -65,7 +65,7 @@ async fn wave(
     marks.push(position(watching).await?);
     let mut leased = Vec::new();
     while leased.len() < rows {
-        leased.extend(executor.claim(BATCH as i32, &rooms, 100).await?);
+        leased.extend(executor.claim(BATCH as i32, &limits, 100).await?);
     }
     marks.push(position(watching).await?);
     for part in leased.chunks(BATCH) {

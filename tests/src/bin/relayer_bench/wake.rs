@@ -78,14 +78,14 @@ async fn with_a_bell_and_a_claim(db: &Db, times: usize) -> Result<Vec<f64>> {
         let claimer = executor.clone();
         let claiming = tokio::spawn(async move {
             doorbell.wait().await;
-            let room = ClaimLimit {
+            let limit = ClaimLimit {
                 rail_type: "mock".to_owned(),
-                limit: 1,
+                rows_max: 1,
                 lease_seconds: 180.0,
                 after: None,
                 only: None,
             };
-            let leases = claimer.claim(1, &[room], 0).await;
+            let leases = claimer.claim(1, &[limit], 0).await;
             (doorbell, leases, Instant::now())
         });
         tokio::time::sleep(Duration::from_millis(60)).await;
