@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, Connection, PgConnection, PgExecutor, Postgres};
+use sqlx::{AssertSqlSafe, PgConnection, Postgres};
 
 use super::Error;
 use super::schema::SchemaName;
@@ -46,6 +46,7 @@ struct Applied {
     name: String,
     checksum: Vec<u8>,
     release: String,
+    is_there: bool,
     /// Nobody changed it since.
     is_as_applied: bool,
 }
@@ -79,7 +80,7 @@ impl Comparison {
         };
         for file in FILES {
             // What this build does not carry it cannot put back either.
-            let Some(row) = applied.iter().find(|row| row.name == file.name) else {
+            let Some(row) = applied.iter().find(|row| row.name == file.name && row.is_there) else {
                 found.missing.push(file.name);
                 continue;
             };
@@ -93,37 +94,48 @@ impl Comparison {
         found
     }
 
+    fn differs(&self, file: &File) -> bool {
+        [&self.missing, &self.of_another_build, &self.by_hand].iter().any(|names| names.contains(&file.name))
+    }
+
     /// The release, where it is newer than this build.
     pub(super) fn newer_release(&self) -> Option<&str> {
         self.release.as_deref().filter(|release| version(release) > version(RELEASE))
     }
 
-    pub(super) fn problems(&self) -> Vec<String> {
-        let mut problems = Vec::new();
+    /// An older build changes nothing in the schema of a newer one.
+    pub(super) fn refuse_newer(&self) -> Result<(), Error> {
+        self.newer_release().map_or(Ok(()), |newer| {
+            Err(Error::Schema(format!(
+                "railhost {newer} migrated this schema, and this is {RELEASE}: use railhost {newer} or a newer one"
+            )))
+        })
+    }
+
+    /// What this build calls and the database does not have. A newer build keeps what this one calls.
+    pub(super) fn missing(&self) -> Option<String> {
+        (self.newer_release().is_none() && !self.missing.is_empty()).then(|| {
+            format!("not in the database: {}; run railhost migrate of version {RELEASE}", few(&self.missing))
+        })
+    }
+
+    /// What is there, and is not what this build carries.
+    pub(super) fn changed(&self) -> Vec<String> {
+        let mut changed = Vec::new();
         if !self.by_hand.is_empty() {
-            problems.push(format!(
+            changed.push(format!(
                 "somebody changed {} in the database by hand; run railhost migrate, which puts back what this build carries",
                 self.by_hand.join(", ")
             ));
         }
-        // A newer build keeps what this one calls.
-        if self.newer_release().is_some() {
-            return problems;
-        }
-        if !self.missing.is_empty() {
-            problems.push(format!(
-                "not in the database: {}; run railhost migrate of version {RELEASE}",
-                few(&self.missing)
-            ));
-        }
-        if !self.of_another_build.is_empty() {
-            problems.push(format!(
+        if self.newer_release().is_none() && !self.of_another_build.is_empty() {
+            changed.push(format!(
                 "applied by another build (railhost {}) than this one: {}; run railhost migrate of version {RELEASE}",
                 self.release.as_deref().unwrap_or("of no version"),
                 few(&self.of_another_build)
             ));
         }
-        problems
+        changed
     }
 }
 
@@ -141,62 +153,77 @@ fn version(text: &str) -> Vec<u64> {
     text.split(['.', '-', '+']).take(3).map(|part| part.parse().unwrap_or(0)).collect()
 }
 
-/// What differs; everything is missing where there is no schema yet.
-pub(super) async fn compare<'c>(
-    executor: impl PgExecutor<'c>,
-    schema: &SchemaName,
-) -> Result<Comparison, Error> {
-    Ok(Comparison::of(&applied(executor, schema).await?))
+/// What differs; everything is missing where there is no schema yet. Where there is none the question is an error to the server:
+/// inside a transaction it would end it.
+pub(super) async fn compare(connection: &mut PgConnection, schema: &SchemaName) -> Result<Comparison, Error> {
+    Ok(Comparison::of(&applied(connection, schema).await?))
 }
 
-async fn applied<'c>(executor: impl PgExecutor<'c>, schema: &SchemaName) -> Result<Vec<Applied>, Error> {
+async fn applied(connection: &mut PgConnection, schema: &SchemaName) -> Result<Vec<Applied>, Error> {
     let sql = schema.place(
-        "select f.name, f.checksum, f.release, f.held is not distinct from symphony.function_digest(f.name) as is_as_applied
+        "select f.name, f.checksum, f.release, d.held is not null as is_there, d.held is not distinct from f.held as is_as_applied
            from symphony.schema_functions f
+          cross join lateral (select symphony.function_digest(f.name) as held) d
           order by f.name",
     );
-    let applied = sqlx::query_as(AssertSqlSafe(sql.into_owned())).persistent(false).fetch_all(executor).await;
+    let applied =
+        sqlx::query_as(AssertSqlSafe(sql.into_owned())).persistent(false).fetch_all(connection).await;
     match applied.map_err(Error::from) {
         Err(Error::Schema(_)) => Ok(Vec::new()),
         other => other,
     }
 }
 
-/// Brings functions and views to what the files say, all of them or none. Hosts go on meanwhile: each statement of theirs meets
-/// the old functions or the new ones.
-pub(super) async fn apply(connection: &mut PgConnection, schema: &SchemaName) -> Result<Changed, Error> {
-    // Asked before the transaction: where there is nothing yet the question is an error.
-    let there = applied(&mut *connection, schema).await?;
-    let comparison = Comparison::of(&there);
-    if let Some(newer) = comparison.newer_release() {
-        return Err(Error::Schema(format!(
-            "railhost {newer} migrated this schema, and this is {RELEASE}: use railhost {newer} or a newer one"
-        )));
-    }
-    let mut changed = Changed::default();
-    let differing = [&comparison.missing, &comparison.of_another_build, &comparison.by_hand];
-    let wanted = |file: &&File| differing.iter().any(|names| names.contains(&file.name));
-    let files = in_order(FILES.iter().filter(wanted).collect());
-    let gone = there.iter().filter(|row| !FILES.iter().any(|file| file.name == row.name));
-    changed.no_longer_carried = gone.map(|row| row.name.clone()).collect();
-    let mut transaction = connection.begin().await?;
+/// Brings functions and views to what the files say, inside of the caller's transaction. Hosts go on meanwhile: each statement of
+/// theirs meets the old functions or the new ones. `before` is what was found before the numbered files of this run, which may
+/// change functions too: nobody's hands were in those.
+pub(super) async fn apply(
+    transaction: &mut PgConnection,
+    schema: &SchemaName,
+    before: &Comparison,
+) -> Result<Changed, Error> {
     let begin = "set local role symphony_control; set local check_function_bodies = off";
     sqlx::raw_sql(begin).execute(&mut *transaction).await?;
+    // The question what differs now calls it.
+    for file in FILES.iter().filter(|file| file.object() == "function_digest" && before.differs(file)) {
+        replace(transaction, schema, file).await?;
+    }
+    let there = applied(&mut *transaction, schema).await?;
+    let now = Comparison::of(&there);
+    let files = in_order(FILES.iter().filter(|file| before.differs(file) || now.differs(file)).collect());
+    let gone = there.iter().filter(|row| !FILES.iter().any(|file| file.name == row.name));
+    let no_longer_carried = gone.map(|row| row.name.clone()).collect();
+    let mut changed = Changed { no_longer_carried, ..Changed::default() };
     for file in &files {
-        // Twice: what was granted before, on whatever the first run made anew, is taken away in between.
-        let without_grants = WITHOUT_GRANTS.replace("NAME", file.object());
-        for statement in [file.sql, &without_grants, file.sql] {
-            let statement = schema.place(statement).into_owned();
-            sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut *transaction).await.map_err(|error| {
-                Error::Schema(format!("migrations/functions/{}.sql cannot be applied: {error}", file.name))
-            })?;
-        }
-        match comparison.by_hand.contains(&file.name) {
+        replace(transaction, schema, file).await?;
+        match before.by_hand.contains(&file.name) {
             true => changed.put_back.push(file.name.to_owned()),
             false => changed.applied.push(file.name.to_owned()),
         }
     }
-    for file in &files {
+    record(transaction, schema, &files, &changed.no_longer_carried).await?;
+    Ok(changed)
+}
+
+async fn replace(transaction: &mut PgConnection, schema: &SchemaName, file: &File) -> Result<(), Error> {
+    // Twice: what was granted before, on whatever the first run made anew, is taken away in between.
+    let without_grants = WITHOUT_GRANTS.replace("NAME", file.object());
+    for statement in [file.sql, &without_grants, file.sql] {
+        let statement = schema.place(statement).into_owned();
+        sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut *transaction).await.map_err(|error| {
+            Error::Schema(format!("migrations/functions/{}.sql cannot be applied: {error}", file.name))
+        })?;
+    }
+    Ok(())
+}
+
+async fn record(
+    transaction: &mut PgConnection,
+    schema: &SchemaName,
+    files: &[&File],
+    gone: &[String],
+) -> Result<(), Error> {
+    for file in files {
         ours(schema, RECORD)
             .bind(file.name)
             .bind(file.checksum())
@@ -205,7 +232,7 @@ pub(super) async fn apply(connection: &mut PgConnection, schema: &SchemaName) ->
             .await?;
     }
     ours(schema, "delete from symphony.schema_functions where name = any ($1)")
-        .bind(&changed.no_longer_carried)
+        .bind(gone)
         .execute(&mut *transaction)
         .await?;
     // One release for all of them, whatever part of it changed.
@@ -213,8 +240,7 @@ pub(super) async fn apply(connection: &mut PgConnection, schema: &SchemaName) ->
         .bind(RELEASE)
         .execute(&mut *transaction)
         .await?;
-    transaction.commit().await?;
-    Ok(changed)
+    Ok(())
 }
 
 const RECORD: &str = "insert into symphony.schema_functions (name, checksum, held, release)
@@ -271,6 +297,7 @@ mod tests {
             name: file.name.to_owned(),
             checksum: file.checksum(),
             release: RELEASE.to_owned(),
+            is_there: true,
             is_as_applied: true,
         };
         FILES.iter().map(row).collect()
@@ -304,7 +331,8 @@ mod tests {
 
     #[test]
     fn a_database_like_this_build_has_no_problems() {
-        assert_eq!(Comparison::of(&applied_as_files()).problems(), Vec::<String>::new());
+        let comparison = Comparison::of(&applied_as_files());
+        assert_eq!((comparison.missing(), comparison.changed()), (None, Vec::new()));
     }
 
     #[test]
@@ -315,13 +343,14 @@ mod tests {
         let (changed, by_hand, gone) =
             (applied[0].name.clone(), applied[1].name.clone(), applied[2].name.clone());
         applied.remove(2);
-        let problems = Comparison::of(&applied).problems();
+        let comparison = Comparison::of(&applied);
+        let problems: Vec<_> = comparison.changed().into_iter().chain(comparison.missing()).collect();
         assert_eq!(problems.len(), 3, "{problems:?}");
-        for (problem, name) in problems.iter().zip([by_hand, gone, changed]) {
+        for (problem, name) in problems.iter().zip([by_hand, changed, gone]) {
             assert!(problem.contains(&name) && problem.contains("run railhost migrate"), "{problem}");
         }
-        let all = Comparison::of(&[]).problems();
-        assert!(all[0].contains("and "), "{all:?}");
+        let all = Comparison::of(&[]).missing().expect("nothing is there");
+        assert!(all.contains("and "), "{all}");
     }
 
     #[test]
@@ -330,9 +359,11 @@ mod tests {
         applied[0].checksum = vec![0; 32];
         applied[0].release = "999.0.0".to_owned();
         let comparison = Comparison::of(&applied);
-        assert_eq!((comparison.problems(), comparison.newer_release()), (Vec::new(), Some("999.0.0")));
+        assert_eq!((comparison.changed(), comparison.newer_release()), (Vec::new(), Some("999.0.0")));
+        applied.remove(1);
+        assert_eq!(Comparison::of(&applied).missing(), None);
         applied[0].is_as_applied = false;
-        assert_eq!(Comparison::of(&applied).problems().len(), 1);
+        assert_eq!(Comparison::of(&applied).changed().len(), 1);
     }
 
     #[test]

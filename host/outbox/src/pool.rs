@@ -7,6 +7,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{TryFutureExt, TryStreamExt};
 use sqlx::error::BoxDynError;
+use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgPool, PgQueryResult, PgRow, PgStatement, PgTypeInfo};
 use sqlx::{Connection, Describe, Either, Error, Execute, Executor, PgConnection, Postgres, SqlStr};
 use tokio::time::timeout;
@@ -113,24 +114,29 @@ impl Pool {
         &self.place.schema
     }
 
-    /// All that a statement brings.
-    async fn answers<'q, E: Execute<'q, Postgres> + 'q>(&self, query: E) -> Result<Vec<Answer>, Error> {
-        let query = InSchema(query, self.schema().clone());
+    /// One of the connections. What goes wrong says where.
+    pub(super) async fn connection(&self) -> Result<PoolConnection<Postgres>, Error> {
         if let Some(why) = &self.refused {
             return Err(Error::Configuration(why.clone().into()));
         }
-        let mut connection = match self.connections.acquire().await {
-            Ok(connection) => connection,
+        match self.connections.acquire().await {
+            Ok(connection) => Ok(connection),
             // A pool only says that it waited in vain. Where it has no connection at all, one of its own says why; where it has,
             // all of them are busy, and another one would be one too many.
             Err(Error::PoolTimedOut) if self.connections.size() == 0 => {
-                return Err(match self.place.connect().await {
+                Err(match self.place.connect().await {
                     Err(why) => why,
                     Ok(_) => self.place.explain(Error::PoolTimedOut),
-                });
+                })
             }
-            Err(error) => return Err(self.place.explain(error)),
-        };
+            Err(error) => Err(self.place.explain(error)),
+        }
+    }
+
+    /// All that a statement brings.
+    async fn answers<'q, E: Execute<'q, Postgres> + 'q>(&self, query: E) -> Result<Vec<Answer>, Error> {
+        let query = InSchema(query, self.schema().clone());
+        let mut connection = self.connection().await?;
         let Some(patience) = &self.patience else {
             return ask(&mut connection, query, self.behind_pooler).await;
         };

@@ -223,7 +223,7 @@ async fn schema(
     let mut is_ours = true;
     for difference in migrate::differences(&mut transaction, database.schema()).await? {
         match difference {
-            Difference::Wrong(what) => {
+            Difference::Wrong(what) | Difference::Changed(what) => {
                 found.fault(what);
                 is_ours = false;
             }

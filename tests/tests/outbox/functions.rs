@@ -64,6 +64,18 @@ on_each_postgres! {
         Reader::new(&db.database()).verify_schema().await.expect("it is put back");
     }
 
+    async fn a_host_that_runs_goes_on_with_a_function_mended_by_hand_and_is_not_ready_without_one(db: Db) {
+        let host = Process::serving(&db, RAIL);
+        host.until_page("/readyz", |text| text == "ready\n").await;
+        change_by_hand(&db).await;
+        assert_eq!(host.page("/readyz").await, (200, "ready\n".to_owned()));
+        run(&mut db.connect(DbUser::Superuser).await, "drop function symphony.hint_payment").await;
+        host.until_page("/readyz", |text| text.contains("not in the database: callback/hint_payment")).await;
+        assert!(migrate_as_a_process(&db, tempfile::tempdir().expect("a folder").path()).status.success());
+        host.until_page("/readyz", |text| text == "ready\n").await;
+        assert_eq!(host.end(rustix::process::Signal::TERM), Some(0));
+    }
+
     async fn a_function_that_was_dropped_by_hand_is_told_and_put_back(db: Db) {
         run(&mut db.connect(DbUser::Superuser).await, "drop function symphony.hint_payment").await;
         assert!(refused(&db).await.contains("callback/hint_payment"));
@@ -141,6 +153,20 @@ on_each_postgres! {
         let older: bool =
             scalar(&mut owner, "select bool_and(checksum = sha256('older')) from symphony.schema_functions").await;
         assert!(older, "none was recorded");
+    }
+
+    async fn a_schema_that_somebody_else_uses_is_left_alone(db: Db) {
+        let mut owner = db.connect(DbUser::Superuser).await;
+        for sql in ["create schema reports", "create table reports.schema_migrations (version text)"] {
+            run(&mut owner, sql).await;
+        }
+        let told = migrate::run(&db.database().in_schema(named("reports"))).await.expect_err("it is taken").to_string();
+        assert!(told.contains("\"reports\" exists and holds what railhost did not make (schema_migrations, for one)"), "{told}");
+        let tables: Vec<String> =
+            column(&mut owner, "select relname::text from pg_class where relnamespace = 'reports'::regnamespace").await;
+        assert_eq!(tables, ["schema_migrations"]);
+        run(&mut owner, "create schema empty").await;
+        migrate::run(&db.database().in_schema(named("empty"))).await.expect("nobody uses it");
     }
 
     async fn two_outboxes_stand_side_by_side_in_one_database(db: Db) {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::path::PathBuf;
+use std::time::Duration;
 use std::{env, fs};
 
 use dev::embedded::{Server, ServerOptions};
@@ -121,8 +122,41 @@ on_each_postgres! {
             "update symphony.schema_migrations set checksum = sha256('edited') where version = 3",
         )
         .await;
-        migrate::run(&db.database()).await.expect_err("the files are not those that were applied");
-        Reader::new(&db.database()).verify_schema().await.expect_err("and the start sees it");
+        let told = migrate::run(&db.database()).await.expect_err("the files are not those that were applied").to_string();
+        let wanted = "migration 3 (tables) was applied from another file than this build carries";
+        assert!(told.contains(wanted), "{told}");
+        let told = Reader::new(&db.database()).verify_schema().await.expect_err("and the start sees it").to_string();
+        assert!(told.contains(wanted), "{told}");
+    }
+
+    async fn a_schema_of_a_newer_railhost_is_left_alone(db: Db) {
+        let mut owner = db.connect(DbUser::Superuser).await;
+        run(
+            &mut owner,
+            "insert into symphony.schema_migrations (version, description, success, checksum, execution_time)
+             values (9999, 'later', true, sha256(''), 0)",
+        )
+        .await;
+        let before = snapshot::schema(&mut owner).await;
+        let told = migrate::run(&db.database()).await.expect_err("it is newer").to_string();
+        assert!(told.contains("migration 9999, which this build does not know; use a newer railhost"), "{told}");
+        assert_eq!(snapshot::schema(&mut owner).await, before);
+        Reader::new(&db.database()).verify_schema().await.expect("hosts of the release before go on");
+    }
+
+    async fn a_run_that_fails_at_its_end_leaves_nothing_half_done(db: Db) {
+        let half = Db::empty(db.pg).await;
+        let mut first = half.connect(DbUser::Superuser).await;
+        migrator(all_migrations()[..1].to_vec()).run(&mut first).await.expect("the first file applies");
+        first.close().await.expect("with it goes the lock that keeps two runs apart");
+        let mut owner = half.connect(DbUser::Superuser).await;
+        // A view cannot take the place of a table.
+        run(&mut owner, "create table symphony.sequence_gaps (n int)").await;
+        let before = snapshot::schema(&mut owner).await;
+        let told = migrate::run(&half.database()).await.expect_err("one of the views fails").to_string();
+        assert!(told.contains("migrations/functions/read/sequence_gaps.sql cannot be applied"), "{told}");
+        assert_eq!(count(&mut owner, "schema_migrations").await, 1);
+        assert_eq!(snapshot::schema(&mut owner).await, before);
     }
 
     async fn several_databases_and_several_runs_are_migrated_at_the_same_time(db: Db) {
@@ -140,6 +174,19 @@ on_each_postgres! {
         for database in [&one, &two, &three] {
             Reader::new(database).verify_schema().await.expect("all is there");
         }
+    }
+
+    async fn a_run_that_waited_in_vain_for_another_one_says_so_and_changes_nothing(db: Db) {
+        let other = Db::empty(db.pg).await;
+        let mut at_work = other.connect(DbUser::Superuser).await;
+        run(&mut at_work, "select pg_advisory_lock(hashtextextended('railhost migrate', 0))").await;
+        let told = migrate::run_within(&other.database(), Duration::ZERO).await.expect_err("one at a time").to_string();
+        assert!(told.contains("another railhost migrate is at work in this database: nothing was changed"), "{told}");
+        let schemas: Vec<String> =
+            column(&mut at_work, "select nspname::text from pg_namespace where nspname = 'symphony'").await;
+        assert_eq!(schemas, Vec::<String>::new());
+        at_work.close().await.expect("it ends");
+        migrate::run(&other.database()).await.expect("now it is the only one");
     }
 
     async fn columns_of_queue_and_history_have_the_defaults_of_an_outbox(db: Db) {
