@@ -221,7 +221,7 @@ async fn refused_outcomes(left_out: Option<Guard>) -> Audit {
 async fn a_place_that_is_free_before_its_outcome_is_durable_is_caught() {
     let audit = refused_outcomes(None).await;
     assert_eq!((audit.dispatched, audit.unresolved), (20, 0), "{audit:#?}");
-    let audit = refused_outcomes(Some(Guard::PlaceWaitsForItsOutcome)).await;
+    let audit = refused_outcomes(Some(Guard::CallSlotWaitsForItsOutcome)).await;
     assert!(audit.unresolved > 0, "the rail said yes, and the books do not know: {audit:#?}");
 }
 

@@ -45,10 +45,10 @@ impl Operation {
     }
 
     /// What a host would make of a call.
-    pub(super) fn judge(self, attempt: &CallReport) -> Decision {
+    pub(super) fn judge(self, report: &CallReport) -> Decision {
         match self {
-            Self::QueryStatus | Self::Callback => verdict::judge_query(&attempt.heard, &attempt.witness),
-            Self::Disburse | Self::Validate => verdict::judge_disbursement(&attempt.heard, &attempt.witness),
+            Self::QueryStatus | Self::Callback => verdict::judge_query(&report.heard, &report.witness),
+            Self::Disburse | Self::Validate => verdict::judge_disbursement(&report.heard, &report.witness),
         }
     }
 }
@@ -104,15 +104,15 @@ impl Expected {
     }
 
     /// What came of a case.
-    pub(super) fn found(case: &Case, attempt: &CallReport) -> Self {
-        let class = match (case.operation, &attempt.heard) {
+    pub(super) fn found(case: &Case, report: &CallReport) -> Self {
+        let class = match (case.operation, &report.heard) {
             (Operation::Validate, CallResult::Valid) => Some(ExpectedClass::Valid),
             (Operation::Validate, CallResult::Invalid(_)) => Some(ExpectedClass::Invalid),
             _ => None,
         };
         match class {
             Some(class) => Self { class, code: None, reference: None, differs: false },
-            None => Self::of(&case.operation.judge(attempt)),
+            None => Self::of(&case.operation.judge(report)),
         }
     }
 
@@ -261,10 +261,10 @@ impl Case {
         outbox_id: Uuid,
         payment: Value,
         captured: BTreeMap<String, String>,
-        attempt: &CallReport,
+        report: &CallReport,
     ) -> Option<Self> {
-        let decision = operation.judge(attempt);
-        let (last, before) = attempt.recorded.split_last()?;
+        let decision = operation.judge(report);
+        let (last, before) = report.recorded.split_last()?;
         let reply =
             |recorded: &Recorded| Some((recorded.step.clone(), CaseReply::of(recorded.reply.as_ref()?)));
         Some(Self {
@@ -273,7 +273,7 @@ impl Case {
             outbox_id: Some(outbox_id),
             payment,
             captured,
-            token_is_fresh: attempt.witness.exchanges.last().and_then(|exchange| exchange.token_is_fresh),
+            token_is_fresh: report.witness.exchanges.last().and_then(|exchange| exchange.token_is_fresh),
             before: before.iter().filter_map(reply).collect(),
             reply: last.reply.as_ref().map(CaseReply::of),
             expect: Expected::of(&decision),

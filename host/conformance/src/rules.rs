@@ -92,22 +92,22 @@ pub(super) async fn all(bench: &TestBench, report: &mut Report) {
 
 impl Observations {
     async fn look_at(&mut self, bench: &TestBench, case: &Case) {
-        let attempt = bench.call(case).await;
+        let report = bench.call(case).await;
         let exchange = bench.replay.asked();
         let again = bench.call(case).await;
-        if told(&attempt) != told(&again) {
+        if told(&report) != told(&again) {
             self.differing.get_or_insert(format!("{}: two calls differ", case.name));
         }
-        self.took.push(attempt.took);
-        if let CallResult::Failed(error) = &attempt.heard
+        self.took.push(report.took);
+        if let CallResult::Failed(error) = &report.heard
             && !matches!(error, CallError::BadValue(_))
         {
             self.excess.get_or_insert(format!("{}: it {error}", case.name));
         }
-        if let Some(denied) = attempt.witness.denied.iter().find(|denied| denied.rule == GateRule::Variable) {
+        if let Some(denied) = report.witness.denied.iter().find(|denied| denied.rule == GateRule::Variable) {
             self.undeclared.get_or_insert(format!("{}: {}", case.name, denied.why));
         }
-        if let CallResult::Reading(reading) | CallResult::Unprepared { reading, .. } = &attempt.heard {
+        if let CallResult::Reading(reading) | CallResult::Unprepared { reading, .. } = &report.heard {
             self.facts.extend(reading.facts.iter().map(|fact| fact.field.clone()));
             if reading.facts.is_empty() && reading.meaning.is_some() {
                 self.facts.insert(HTTP.to_owned());
@@ -117,32 +117,32 @@ impl Observations {
             }
             self.verdicts += usize::from(reading.side() != form::Side::Open);
             if reading.veto.is_some() {
-                let why = format!("{}: {}", case.name, attempt.heard);
+                let why = format!("{}: {}", case.name, report.heard);
                 self.vetoed.get_or_insert(why);
             }
         }
-        if let Some(why) = differs(case, &attempt) {
+        if let Some(why) = differs(case, &report) {
             self.wrong.push((format!("{}: {why}", case.name), exchange));
         }
     }
 }
 
-fn told(attempt: &CallReport) -> String {
-    format!("{:?} {:?}", attempt.heard, attempt.log)
+fn told(report: &CallReport) -> String {
+    format!("{:?} {:?}", report.heard, report.log)
 }
 
 /// What a case expects and did not get.
-pub(super) fn differs(case: &Case, attempt: &CallReport) -> Option<String> {
+pub(super) fn differs(case: &Case, report: &CallReport) -> Option<String> {
     let Expected { class, code, reference, differs } = &case.expect;
     if case.operation == Operation::Validate {
-        let found = match &attempt.heard {
+        let found = match &report.heard {
             CallResult::Valid => ExpectedClass::Valid,
             CallResult::Invalid(_) => ExpectedClass::Invalid,
             other => return Some(format!("found that {other}, wanted {class}")),
         };
         return (found != *class).then(|| format!("found {found}, wanted {class}"));
     }
-    let decision = case.operation.judge(attempt);
+    let decision = case.operation.judge(report);
     let found = ExpectedClass::of(&decision);
     let said = match decision.message.as_deref() {
         None | Some("") => "no fact of the file is in the reply",

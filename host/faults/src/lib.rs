@@ -84,7 +84,7 @@ pub enum Guard {
     /// What came of an attempt is written, however long that takes.
     OutcomeIsWritten,
     /// A place is free when its outcome is durable, whatever the database's reason not to take it.
-    PlaceWaitsForItsOutcome,
+    CallSlotWaitsForItsOutcome,
     /// A reply counts only where it is about this payment.
     RepliesAreBound,
     /// An adapter's reading can make the host ask again, and nothing else.

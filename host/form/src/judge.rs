@@ -84,7 +84,7 @@ impl Reading {
         }
     }
 
-    /// All of it for the record, short: class, facts, what differs, whether the adapter braked.
+    /// All of it for the record, short: class, facts, what differs, whether the adapter vetoed it.
     pub fn record(&self) -> Value {
         let mut record = serde_json::Map::new();
         if let Some(meaning) = self.meaning {

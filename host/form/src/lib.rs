@@ -12,7 +12,7 @@
 //! - [`reply`]: how a reply is read · `read`: a reply in, facts out · `doc`: what stands where in it · [`json`]: a strict reader
 //! - `profile`: signatures over a whole request · [`callback`]: what a rail tells unasked
 //! - [`hours`]: when a rail pays · [`float`]: what is left to pay from
-//! - [`codes`]: what facts mean · [`judge`]: the host's reading, and the adapter's brake
+//! - [`codes`]: what facts mean · [`judge`]: the host's reading, and the adapter's veto
 //! - [`match_request`]: a request in, its step and values out, for whoever plays the rail
 //! - [`show`], `shown`: the form as an approver sees it: worked examples, and what changed
 //!

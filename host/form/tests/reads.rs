@@ -120,9 +120,9 @@ fn an_adapter_lowers_a_verdict_and_makes_none() {
     }
     let paid = read(&form, "ask", Operation::QueryStatus, 200, bodies[0]);
     let no = [("status".to_owned(), "NO".to_owned())];
-    let braked = form.with_adapter(paid, StepClass::Read, Operation::QueryStatus, 200, Some(&no));
-    assert_eq!(braked.veto, Some(Veto::Opposite));
-    assert_eq!(braked.record()["adapter"], json!([["status", "NO"]]), "both readings stand side by side");
+    let vetoed = form.with_adapter(paid, StepClass::Read, Operation::QueryStatus, 200, Some(&no));
+    assert_eq!(vetoed.veto, Some(Veto::Opposite));
+    assert_eq!(vetoed.record()["adapter"], json!([["status", "NO"]]), "both readings stand side by side");
 }
 
 #[test]

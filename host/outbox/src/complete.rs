@@ -11,7 +11,7 @@ use verdict::outcome::{CompletionState, MoneyMoved, Outcome, Provenance};
 /// A lease and how it ended.
 #[derive(Clone, Debug)]
 pub struct Completion {
-    pub held: LeaseRef,
+    pub lease: LeaseRef,
     pub outcome: Outcome,
 }
 
@@ -86,8 +86,8 @@ impl Executor {
               order by ordinal",
         )
         .bind(&self.worker_id)
-        .bind(completions.iter().map(|completion| completion.held.outbox_id).collect::<Vec<_>>())
-        .bind(completions.iter().map(|completion| completion.held.lease_token).collect::<Vec<_>>())
+        .bind(completions.iter().map(|completion| completion.lease.outbox_id).collect::<Vec<_>>())
+        .bind(completions.iter().map(|completion| completion.lease.lease_token).collect::<Vec<_>>())
         .bind(completions.iter().map(|completion| completion.outcome.state.as_str()).collect::<Vec<_>>())
         .bind(column(completions, |outcome| clean(&outcome.rail_reference, SHORT_TEXT_CHARS_MAX)))
         .bind(column(completions, |outcome| clean(&outcome.rail_code, SHORT_TEXT_CHARS_MAX)))
@@ -129,8 +129,8 @@ impl Executor {
         let first = sqlx::query_scalar(
             "select symphony.record_late_answer($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
         )
-        .bind(completion.held.outbox_id)
-        .bind(completion.held.lease_token)
+        .bind(completion.lease.outbox_id)
+        .bind(completion.lease.lease_token)
         .bind(&self.worker_id)
         .bind(outcome.state.as_str())
         .bind(clean(&outcome.rail_reference, SHORT_TEXT_CHARS_MAX))

@@ -93,7 +93,7 @@ pub struct Repaired {
     pub rail_type: String,
 }
 
-/// What a person stopped. What was leased of it before and is not handed over yet must not be handed over any more.
+/// Paused rails, suspended participants, revoked components. What was leased of it before and is not handed over yet must not be handed over any more.
 #[derive(Clone, Debug, Default, PartialEq, Eq, sqlx::FromRow)]
 pub struct Stopped {
     pub rails: Vec<String>,
@@ -105,7 +105,7 @@ pub struct Stopped {
 /// A lease that goes back because the rail as a whole cannot pay now; it uses up no attempt.
 #[derive(Clone, Debug)]
 pub struct Hold {
-    pub held: LeaseRef,
+    pub lease: LeaseRef,
     pub delay_seconds: f64,
     pub error_code: ErrorCode,
     pub rail_code: Option<String>,
@@ -213,10 +213,10 @@ impl Executor {
     /// Prolongs leases; the answer has those that are still ours, with their new expiry.
     pub async fn extend(
         &self,
-        held: &[LeaseRef],
+        leases: &[LeaseRef],
         lease_seconds: f64,
     ) -> Result<Vec<(Uuid, DateTime<Utc>)>, Error> {
-        let (ids, tokens) = columns(held);
+        let (ids, tokens) = columns(leases);
         let extended = sqlx::query_as(
             "select outbox_id, lease_expires_at from symphony.extend_outbox_leases($1, $2, $3, $4)",
         )
@@ -230,8 +230,8 @@ impl Executor {
     }
 
     /// Hands back rows that this lease never gave to a rail; the answer has those that went back.
-    pub async fn release(&self, held: &[LeaseRef]) -> Result<Vec<Uuid>, Error> {
-        let (ids, tokens) = columns(held);
+    pub async fn release(&self, leases: &[LeaseRef]) -> Result<Vec<Uuid>, Error> {
+        let (ids, tokens) = columns(leases);
         let released = sqlx::query_scalar("select outbox_id from symphony.release_outbox_leases($1, $2, $3)")
             .bind(&self.worker_id)
             .bind(ids)
@@ -242,8 +242,8 @@ impl Executor {
     }
 
     /// Commits the hand-over marks; what is missing from the answer must not be sent.
-    pub async fn mark_handed_over(&self, held: &[LeaseRef]) -> Result<Vec<Uuid>, Error> {
-        let (ids, tokens) = columns(held);
+    pub async fn mark_handed_over(&self, leases: &[LeaseRef]) -> Result<Vec<Uuid>, Error> {
+        let (ids, tokens) = columns(leases);
         let marked = sqlx::query_scalar("select outbox_id from symphony.mark_handed_over($1, $2, $3)")
             .bind(&self.worker_id)
             .bind(ids)
@@ -260,9 +260,9 @@ impl Executor {
         captured: &[(LeaseRef, Value)],
         late: bool,
     ) -> Result<Vec<Uuid>, Error> {
-        let (held, values): (Vec<LeaseRef>, Vec<&Value>) =
-            captured.iter().map(|(held, values)| (*held, values)).unzip();
-        let (ids, tokens) = columns(&held);
+        let (leases, values): (Vec<LeaseRef>, Vec<&Value>) =
+            captured.iter().map(|(lease, values)| (*lease, values)).unzip();
+        let (ids, tokens) = columns(&leases);
         Ok(sqlx::query_scalar("select outbox_id from symphony.keep_captured($1, $2, $3, $4, $5)")
             .bind(&self.worker_id)
             .bind(ids)
@@ -322,8 +322,8 @@ impl Executor {
 
     /// Hands back leases of payments that only met a rail that cannot pay now; the answer has those that went back.
     pub async fn hold(&self, holds: &[Hold]) -> Result<Vec<Uuid>, Error> {
-        let held: Vec<_> = holds.iter().map(|hold| hold.held).collect();
-        let (ids, tokens) = columns(&held);
+        let leases: Vec<_> = holds.iter().map(|hold| hold.lease).collect();
+        let (ids, tokens) = columns(&leases);
         let text = |pick: fn(&Hold) -> &Option<String>, chars_max| {
             holds.iter().map(|hold| clean(pick(hold), chars_max)).collect::<Vec<_>>()
         };
@@ -457,8 +457,8 @@ impl Executor {
     }
 }
 
-fn columns(held: &[LeaseRef]) -> (Vec<Uuid>, Vec<Uuid>) {
-    held.iter().map(|lease| (lease.outbox_id, lease.lease_token)).unzip()
+fn columns(leases: &[LeaseRef]) -> (Vec<Uuid>, Vec<Uuid>) {
+    leases.iter().map(|lease| (lease.outbox_id, lease.lease_token)).unzip()
 }
 
 impl Lease {

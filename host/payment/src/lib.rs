@@ -139,7 +139,7 @@ pub struct Instruction {
     pub narrative: Option<String>,
     /// The payload as it was accepted, in JSON.
     pub payload: Private<String>,
-    /// Counts attempts and holds: 1 at the first.
+    /// How often the payment was taken up, put back ones included: 1 at the first.
     pub attempt: u32,
 }
 

@@ -79,7 +79,7 @@ impl Loaded {
     ) -> CallReport {
         let started = Instant::now();
         let mut call = Call::new(self, sandbox, instruction, send_before, captures);
-        let heard = match sandbox.places.try_acquire() {
+        let heard = match sandbox.call_permits.try_acquire() {
             Err(_) => CallResult::Failed(CallError::Busy(sandbox.calls_max)),
             Ok(_place) => {
                 let deadline = tokio::time::Instant::from_std(started + self.timeouts.call());
@@ -384,7 +384,7 @@ impl Call<'_> {
         {
             self.fresh = reading.captured.clone();
         }
-        // Only a verdict can be braked, and a reply with a secret in it is the host's alone.
+        // Only a final reading can be vetoed, and a reply with a secret in it is the host's alone.
         if reading.side() == Side::Open || holds_secret {
             return reading;
         }
@@ -393,7 +393,7 @@ impl Call<'_> {
         self.reading = None;
         let reading =
             self.loaded.form.with_adapter(reading, class, operation, reply.status, facts.as_deref());
-        let reading = known_bad::braked(reading);
+        let reading = known_bad::vetoed(reading);
         if reading.veto == Some(Veto::Opposite) {
             let why =
                 format!("it reads the opposite of {} in a reply to step {step}", reading.side().as_str());

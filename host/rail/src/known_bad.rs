@@ -6,7 +6,7 @@ use faults::{Guard, is_left_out};
 use form::{Form, Meaning, Reading, Side, Veto};
 
 /// What a host would take an adapter's word for.
-pub(crate) fn braked(reading: Reading) -> Reading {
+pub(crate) fn vetoed(reading: Reading) -> Reading {
     let meaning = match (reading.veto, reading.side()) {
         (Some(Veto::Opposite), Side::Paid) if is_left_out(Guard::AdapterOnlyBrakes) => Meaning::Terminal,
         (Some(Veto::Opposite), Side::NotPaid) if is_left_out(Guard::AdapterOnlyBrakes) => Meaning::Success,

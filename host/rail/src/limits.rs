@@ -10,7 +10,7 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Linear memory, held by `Limiter` (`guest.rs`), which `instance.rs` attaches. The pool of `sandbox.rs` is made for the largest. A
-    /// Rust adapter that parses JSON stays below 2.
+    /// Rust adapter that parses JSON stays below 2 MiB.
     pub memory_mib: u32,
     /// Time on the processor, counted in ticks while the guest runs.
     pub cpu_ms: u32,

@@ -42,7 +42,7 @@ pub struct Sandbox {
     strict: Linker<GuestState>,
     inert: Linker<GuestState>,
     /// Open calls.
-    pub(super) places: Arc<Semaphore>,
+    pub(super) call_permits: Arc<Semaphore>,
     pub(super) calls_max: usize,
     /// Guests that exist.
     pub(super) guests: Arc<Semaphore>,
@@ -104,11 +104,11 @@ impl Sandbox {
         let strict = linker(&engine, Profile::Strict).map_err(failed)?;
         let inert = linker(&engine, Profile::Inert).map_err(failed)?;
         tick(&engine);
-        let places = Arc::new(Semaphore::new(calls_max));
+        let call_permits = Arc::new(Semaphore::new(calls_max));
         Ok(Self {
             strict,
             inert,
-            places,
+            call_permits,
             calls_max,
             guests: Arc::new(Semaphore::new(guests_max)),
             guests_max,
@@ -128,7 +128,7 @@ impl Sandbox {
 
     /// Calls that could start now.
     pub fn free(&self) -> usize {
-        self.places.available_permits()
+        self.call_permits.available_permits()
     }
 
     /// Guests that could start now, and how many there may be.

@@ -42,7 +42,7 @@ pub(crate) enum End {
 
 /// When a claim left this host, and when its answer came.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Claim {
+pub(crate) struct ClaimTimes {
     pub sent: Instant,
     pub received: Instant,
 }
@@ -54,7 +54,7 @@ pub(crate) struct Claim {
 ///
 /// `claim` says when it was sent and when its answer came. The time of the database is taken to be `claimed_at` plus what passed
 /// since the answer: never later than its clock.
-pub(crate) async fn run(host: &Arc<Host>, lane: &Lane, lease: &Lease, claim: Claim) -> End {
+pub(crate) async fn run(host: &Arc<Host>, lane: &Lane, lease: &Lease, claim: ClaimTimes) -> End {
     let history = match parse_history(host, lease) {
         Ok(history) => history,
         Err(end) => return end,
@@ -66,7 +66,7 @@ pub(crate) async fn run(host: &Arc<Host>, lane: &Lane, lease: &Lease, claim: Cla
     // Such a row may be leased during a pause, to be asked about. If it went back as it is, it would be leased again at once.
     if task == Task::Disburse && lease.unsettled && host.paused_or_suspended(lease, claim.sent).is_some() {
         return End::Held(Box::new(Hold {
-            held: lease.lease_ref(),
+            lease: lease.lease_ref(),
             delay_seconds: HELD_BACK.as_secs_f64(),
             error_code: ErrorCode::OnHold,
             rail_code: None,
@@ -75,7 +75,7 @@ pub(crate) async fn run(host: &Arc<Host>, lane: &Lane, lease: &Lease, claim: Cla
         }));
     }
     let judged = match read(lease) {
-        Err(violations) => Ok(Judged { decision: invalid(task, &violations), attempt: None }),
+        Err(violations) => Ok(Judged { decision: invalid(task, &violations), report: None }),
         Ok(instruction) => {
             let call = RailCall { host, lane, loaded: &loaded, lease, captured: &history.captured };
             let instruction = Arc::new(instruction);
@@ -168,7 +168,7 @@ fn invalid(task: Task, violations: &[Violation]) -> Decision {
 
 /// What is written of a decision.
 fn end(lease: &Lease, loaded: &Loaded, mut history: History, judged: Judged, received: Instant) -> End {
-    let Judged { decision, attempt } = judged;
+    let Judged { decision, report } = judged;
     let now = lease.claimed_at + TimeDelta::from_std(received.elapsed()).unwrap_or_default();
     let (attempts, policy) = (lease.attempt_count + 1, lane::policy_of(loaded));
     let (error_code, rail_code, message) =
@@ -180,22 +180,22 @@ fn end(lease: &Lease, loaded: &Loaded, mut history: History, judged: Judged, rec
     match schedule::conclude(decision, attempts, &history, &policy, now, jitter::factor()) {
         Conclusion::Attempt(outcome) => {
             let mut outcome = known_bad::scheduled(*outcome);
-            if let Some(attempt) = &attempt {
-                outcome.latency_ms = Some(attempt.took.as_millis() as i32);
-                outcome.captured = (!attempt.captured.is_empty()).then(|| json!(attempt.captured));
+            if let Some(report) = &report {
+                outcome.latency_ms = Some(report.took.as_millis() as i32);
+                outcome.captured = (!report.captured.is_empty()).then(|| json!(report.captured));
             }
             outcome.key_prefix = key_prefix(loaded, lease);
-            outcome.proof = proof(loaded, attempt.as_ref());
+            outcome.proof = proof(loaded, report.as_ref());
             End::Outcome(Box::new(outcome))
         }
         Conclusion::Held { delay } => End::Held(Box::new(Hold {
-            held: lease.lease_ref(),
+            lease: lease.lease_ref(),
             delay_seconds: delay.as_secs_f64(),
             error_code: error_code.unwrap_or(ErrorCode::OnHold),
             rail_code,
             message,
             // None: the host held it back, and the rail heard nothing.
-            adapter_digest: attempt.as_ref().map(|_| *loaded.digest.as_bytes()),
+            adapter_digest: report.as_ref().map(|_| *loaded.digest.as_bytes()),
         })),
     }
 }
@@ -207,18 +207,18 @@ fn key_prefix(loaded: &Loaded, lease: &Lease) -> Option<String> {
 }
 
 /// What an attempt was judged by, and from.
-fn proof(loaded: &Loaded, attempt: Option<&rail::CallReport>) -> Provenance {
+fn proof(loaded: &Loaded, report: Option<&rail::CallReport>) -> Provenance {
     let bytes = |digest: &Digest| *digest.as_bytes();
-    let reading = match attempt.map(|attempt| &attempt.heard) {
+    let reading = match report.map(|report| &report.heard) {
         Some(CallResult::Reading(reading) | CallResult::Unprepared { reading, .. }) => Some(reading.record()),
         _ => None,
     };
     Provenance {
         adapter_digest: Some(bytes(&loaded.digest)),
         rail_digest: Some(bytes(&loaded.file_digest)),
-        request_digest: attempt.and_then(|attempt| attempt.request_digest.as_ref().map(bytes)),
-        reply_digest: attempt.and_then(|attempt| attempt.reply_digest.as_ref().map(bytes)),
-        witness: attempt.map(|attempt| attempt.witness.record()).filter(|told| !told.is_empty()),
+        request_digest: report.and_then(|report| report.request_digest.as_ref().map(bytes)),
+        reply_digest: report.and_then(|report| report.reply_digest.as_ref().map(bytes)),
+        witness: report.map(|report| report.witness.record()).filter(|told| !told.is_empty()),
         facts: reading,
     }
 }

@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use crate::hint::Hint;
+use crate::callback_result::CallbackResult;
 use crate::metrics::Metrics;
 use faults::{self, CrashPoint};
 use observe::listen::{self, Page, page};
@@ -64,10 +64,10 @@ pub async fn serve(
     metrics: Arc<Metrics>,
 ) -> Infallible {
     let executor = Executor::new(database, "callbacks".to_owned(), 2);
-    let desk = Arc::new(CallbackServer { rails, sandbox, executor, metrics });
+    let server = Arc::new(CallbackServer { rails, sandbox, executor, metrics });
     listen::answer(listener, move |request| {
-        let desk = desk.clone();
-        async move { desk.answer(request).await }
+        let server = server.clone();
+        async move { server.answer(request).await }
     })
     .await
 }
@@ -84,8 +84,8 @@ impl CallbackServer {
         if !matches!(*request.method(), Method::POST | Method::PUT) {
             return page(StatusCode::METHOD_NOT_ALLOWED, "");
         }
-        let hint = match self.admit(name, address, request.headers()) {
-            None => Hint::Forged,
+        let result = match self.admit(name, address, request.headers()) {
+            None => CallbackResult::Forged,
             Some(admitted) => {
                 let headers = plain_headers(request.headers());
                 let body = Limited::new(request.into_body(), BODY_BYTES_MAX).collect();
@@ -95,17 +95,19 @@ impl CallbackServer {
                 let called = Called { headers, body: body.to_bytes() };
                 self.take(name, admitted, called).await.unwrap_or_else(|error| {
                     tracing::warn!(rail = name, %error, "a callback was not taken: {error}");
-                    Hint::Failed
+                    CallbackResult::Failed
                 })
             }
         };
-        self.metrics.called_back(name, hint);
+        self.metrics.called_back(name, result);
         // A caller who guesses learns only that the address is wrong. A callback that could not be used is to be sent again.
         page(
-            match hint {
-                Hint::Kept | Hint::Taken | Hint::Idle => StatusCode::OK,
-                Hint::Forged => StatusCode::NOT_FOUND,
-                Hint::Braked | Hint::Unmatched | Hint::Failed => StatusCode::SERVICE_UNAVAILABLE,
+            match result {
+                CallbackResult::Kept | CallbackResult::Taken | CallbackResult::Idle => StatusCode::OK,
+                CallbackResult::Forged => StatusCode::NOT_FOUND,
+                CallbackResult::Vetoed | CallbackResult::Unmatched | CallbackResult::Failed => {
+                    StatusCode::SERVICE_UNAVAILABLE
+                }
             },
             "",
         )
@@ -131,7 +133,7 @@ impl CallbackServer {
         Some(Admitted { loaded, outbox_id })
     }
 
-    async fn take(&self, name: &str, admitted: Admitted, called: Called) -> Result<Hint, Error> {
+    async fn take(&self, name: &str, admitted: Admitted, called: Called) -> Result<CallbackResult, Error> {
         let Admitted { loaded, outbox_id } = admitted;
         let signed = loaded
             .form
@@ -140,16 +142,18 @@ impl CallbackServer {
             .filter(|callback| loaded.is_signed(callback, &called.headers, &called.body));
         let outbox_id = match (outbox_id, signed) {
             (Some(outbox_id), _) => outbox_id,
-            (None, None) => return Ok(Hint::Forged),
+            (None, None) => return Ok(CallbackResult::Forged),
             (None, Some(callback)) => match self.named(name, callback, &called.body).await? {
                 Some(outbox_id) => outbox_id,
-                None if self.executor.callback_is_known(token(&called.body)).await? => return Ok(Hint::Idle),
+                None if self.executor.callback_is_known(token(&called.body)).await? => {
+                    return Ok(CallbackResult::Idle);
+                }
                 None => {
                     tracing::error!(
                         rail = name,
                         "{name}: a signed callback names a payment that is not known here, and is not kept"
                     );
-                    return Ok(Hint::Unmatched);
+                    return Ok(CallbackResult::Unmatched);
                 }
             },
         };
@@ -157,16 +161,16 @@ impl CallbackServer {
             Some(callback) => self.hear(name, &loaded, callback, outbox_id, called).await?,
             None => None,
         };
-        if let Some(hint) = heard {
-            if hint == Hint::Kept {
+        if let Some(result) = heard {
+            if result == CallbackResult::Kept {
                 self.executor.hint(name, outbox_id, true).await?;
             }
-            return Ok(hint);
+            return Ok(result);
         }
         let hint = self.executor.hint(name, outbox_id, false);
         Ok(match faults::sending(CrashPoint::HintSent, hint).await? {
-            true => Hint::Taken,
-            false => Hint::Idle,
+            true => CallbackResult::Taken,
+            false => CallbackResult::Idle,
         })
     }
 
@@ -190,35 +194,35 @@ impl CallbackServer {
         callback: &Callback,
         outbox_id: Uuid,
         called: Called,
-    ) -> Result<Option<Hint>, Error> {
+    ) -> Result<Option<CallbackResult>, Error> {
         let Some(payment) = self.executor.called_payment(rail, outbox_id).await? else { return Ok(None) };
         let Some(instruction) = instruction(outbox_id, &payment) else { return Ok(None) };
         let token = token(&called.body);
         let payee = instruction.destination.clone();
-        let attempt = loaded
+        let report = loaded
             .read_callback(&self.sandbox, callback, Arc::new(instruction), called.headers, called.body)
             .await;
-        let is_braked = match &attempt.heard {
+        let is_vetoed = match &report.heard {
             CallResult::Reading(reading) => reading.veto.is_some(),
             _ => true,
         };
-        if is_braked {
+        if is_vetoed {
             self.metrics.calls.vetoed(rail);
             tracing::warn!(rail, payment = %outbox_id, "{rail}: the adapter vetoed a signed callback");
-            return Ok(Some(Hint::Braked));
+            return Ok(Some(CallbackResult::Vetoed));
         }
-        let decision = verdict::judge_query(&attempt.heard, &attempt.witness).without(&payee);
-        let Some(outcome) = said(&decision, &payment, &attempt) else { return Ok(None) };
-        let completion = Completion { held: LeaseRef { outbox_id, lease_token: token }, outcome };
+        let decision = verdict::judge_query(&report.heard, &report.witness).without(&payee);
+        let Some(outcome) = said(&decision, &payment, &report) else { return Ok(None) };
+        let completion = Completion { lease: LeaseRef { outbox_id, lease_token: token }, outcome };
         if self.executor.record_callback(&completion).await? {
             self.metrics.writes.late_answers.inc();
         }
-        Ok(Some(Hint::Kept))
+        Ok(Some(CallbackResult::Kept))
     }
 }
 
 /// What is kept of a decision, unless it is known already: a final answer, and that the rail has the payment.
-fn said(decision: &Decision, payment: &CalledPayment, attempt: &CallReport) -> Option<Outcome> {
+fn said(decision: &Decision, payment: &CalledPayment, report: &CallReport) -> Option<Outcome> {
     let (state, money_moved) = match decision.class {
         Class::Success => (CompletionState::Dispatched, MoneyMoved::Yes),
         Class::Terminal => (CompletionState::Failed, MoneyMoved::No),
@@ -237,7 +241,7 @@ fn said(decision: &Decision, payment: &CalledPayment, attempt: &CallReport) -> O
         rail_code: decision.rail_code.clone(),
         error_code: decision.error_code,
         error_message: decision.message.clone(),
-        proof: Provenance { adapter_digest: Some(*attempt.digest.as_bytes()), ..Provenance::default() },
+        proof: Provenance { adapter_digest: Some(*report.digest.as_bytes()), ..Provenance::default() },
         ..Outcome::new(state)
     })
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
-use crate::attempt::Claim;
+use crate::attempt::ClaimTimes;
 use crate::database_clock::DatabaseClock;
 use crate::dispatch;
 use crate::host::Host;
@@ -56,7 +56,7 @@ struct Claimer<'h> {
     host: &'h Arc<Host>,
     ended: UnboundedSender<FinishedAttempt>,
     notifications: Option<Notifications>,
-    stop: watch::Receiver<bool>,
+    shutdown: watch::Receiver<bool>,
     clock: DatabaseClock,
     unanswered: UnansweredClaim,
 }
@@ -71,7 +71,7 @@ impl<'h> Claimer<'h> {
             host,
             ended,
             notifications,
-            stop: host.stop.clone(),
+            shutdown: host.shutdown.clone(),
             clock: DatabaseClock::default(),
             unanswered: UnansweredClaim::default(),
         }
@@ -92,13 +92,13 @@ impl<'h> Claimer<'h> {
                 tokio::select! {
                     () = self.host.freed.notified() => {}
                     () = tokio::time::sleep(at_most) => {}
-                    _ = self.stop.changed() => {}
+                    _ = self.shutdown.changed() => {}
                 }
             }
             Action::Pause(pause) => {
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
-                    _ = self.stop.changed() => {}
+                    _ = self.shutdown.changed() => {}
                 }
             }
         }
@@ -111,7 +111,7 @@ impl<'h> Claimer<'h> {
         tokio::select! {
             () = notification(self.notifications.as_mut()) => metrics.notify_wakeups.inc(),
             () = tokio::time::sleep(at_most) => metrics.poll_wakeups.inc(),
-            _ = self.stop.changed() => {}
+            _ = self.shutdown.changed() => {}
         }
     }
 
@@ -184,7 +184,7 @@ impl<'h> Claimer<'h> {
         }
         let brought = limits.iter().map(|limit| take_in(host, limit, &leases, asked < wanted, sent)).max();
         for lease in leases {
-            dispatch::start(host, &self.ended, lease, Claim { sent, received });
+            dispatch::start(host, &self.ended, lease, ClaimTimes { sent, received });
         }
         Ok(match brought.unwrap_or(Brought::Nothing) {
             Brought::Nothing if host.is_crowded() => Looked::NoRoom,

@@ -34,30 +34,31 @@ pub(crate) struct Host {
     pub(crate) lanes: Lanes,
     pub(crate) metrics: Arc<Metrics>,
     /// Leases that are ours, and until when we trust them.
-    pub(crate) held_leases: Mutex<HashMap<Uuid, TrustedLease>>,
+    pub(crate) trusted_leases: Mutex<HashMap<Uuid, TrustedLease>>,
     /// Tokens of leases that were given to a rail and of which nothing more is known here: their tasks panicked, or their answers
     /// came too late. The next holder asks what became of them.
     pub(crate) abandoned: Mutex<HashMap<Uuid, Instant>>,
-    /// What a person stopped, as of a second ago.
+    /// Paused rails, suspended participants and revoked components, as of a second ago.
     pub(crate) stopped: ArcSwap<StopCache>,
-    /// Rails that this host stopped: the writes to the database.
-    pub(crate) stops: Mutex<Vec<JoinHandle<()>>>,
+    /// For rails that this host stopped: the writes that pause them for all hosts.
+    pub(crate) pause_writes: Mutex<Vec<JoinHandle<()>>>,
     /// And since when the database knows of them. From then on the database's word counts.
-    pub(crate) told_of_stop: Mutex<BTreeMap<String, Instant>>,
+    pub(crate) pause_told_at: Mutex<BTreeMap<String, Instant>>,
     /// Writes that the database does not take at the moment.
     pub(crate) unwritten: AtomicUsize,
     /// Leases whose end could not be written before this host ended.
     pub(crate) given_up: AtomicUsize,
     /// True when the time to drain is over: then no write is repeated any more.
     pub(crate) gives_up: watch::Sender<bool>,
-    /// A slot is free again.
+    /// A call slot is free again.
     pub(crate) freed: Notify,
-    pub(crate) stop: watch::Receiver<bool>,
+    /// True from when the process was told to end.
+    pub(crate) shutdown: watch::Receiver<bool>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TrustedLease {
-    pub(crate) held: LeaseRef,
+    pub(crate) lease: LeaseRef,
     pub(crate) length: Duration,
     /// On the monotonic clock, from before the claim or its extension was sent.
     pub(crate) trusted_until: Instant,
@@ -73,26 +74,26 @@ pub(crate) struct StopCache {
 /// A lease counts as ours while this lives. A task that panics drops it too. Then the lease is left to end by itself.
 pub(crate) struct LeaseGuard {
     pub(crate) host: Arc<Host>,
-    pub(crate) held: LeaseRef,
+    pub(crate) lease: LeaseRef,
 }
 
 impl LeaseGuard {
-    pub(crate) fn new(host: &Arc<Host>, lease: TrustedLease) -> Self {
-        let held = lease.held;
-        host.trusted_leases().insert(held.outbox_id, lease);
-        Self { host: host.clone(), held }
+    pub(crate) fn new(host: &Arc<Host>, trusted: TrustedLease) -> Self {
+        let lease = trusted.lease;
+        host.trusted_leases().insert(lease.outbox_id, trusted);
+        Self { host: host.clone(), lease }
     }
 }
 
 impl Drop for LeaseGuard {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.host.abandon(self.held);
+            self.host.abandon(self.lease);
         }
         let mut leases = self.host.trusted_leases();
         // The row may be leased again by now, under another token.
-        if leases.get(&self.held.outbox_id).is_some_and(|lease| lease.held == self.held) {
-            leases.remove(&self.held.outbox_id);
+        if leases.get(&self.lease.outbox_id).is_some_and(|trusted| trusted.lease == self.lease) {
+            leases.remove(&self.lease.outbox_id);
         }
         drop(leases);
         self.host.freed.notify_one();
@@ -101,23 +102,23 @@ impl Drop for LeaseGuard {
 
 impl Host {
     pub(crate) fn is_stopping(&self) -> bool {
-        *self.stop.borrow()
+        *self.shutdown.borrow()
     }
 
     pub(crate) fn trusted_leases(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, TrustedLease>> {
-        self.held_leases.lock().unwrap_or_else(PoisonError::into_inner)
+        self.trusted_leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn abandon(&self, held: LeaseRef) {
+    pub(crate) fn abandon(&self, lease: LeaseRef) {
         let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
-        abandoned.insert(held.lease_token, Instant::now());
+        abandoned.insert(lease.lease_token, Instant::now());
     }
 
     /// Tokens of all leases that this host knows of. Held leases first: a token becomes abandoned before its lease is dropped, so
     /// it is in one of the two whenever they are read in this order.
     pub(crate) fn known_tokens(&self) -> Vec<Uuid> {
         let mut known =
-            self.trusted_leases().values().map(|lease| lease.held.lease_token).collect::<HashSet<_>>();
+            self.trusted_leases().values().map(|trusted| trusted.lease.lease_token).collect::<HashSet<_>>();
         let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
         abandoned.retain(|_, since| since.elapsed() < FORGOTTEN_AFTER);
         known.extend(abandoned.keys());
@@ -147,8 +148,8 @@ impl Host {
         self.unwritten.load(Ordering::Acquire) == 0
     }
 
-    pub(crate) fn told_of_stop(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Instant>> {
-        self.told_of_stop.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn pause_told_at(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Instant>> {
+        self.pause_told_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// On some rail more is due than the rail may take at the moment.

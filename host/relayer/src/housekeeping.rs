@@ -96,7 +96,7 @@ pub(crate) async fn stopped(host: &Host) -> Result<(), Error> {
     // or a person has resumed it since.
     let is_stopped = |rail: &&String| host.lanes.get(rail).is_some_and(|lane| lane.breaker.is_stopped());
     let mut begin: BTreeSet<String> = newly.filter(|rail| !is_stopped(rail)).cloned().collect();
-    host.told_of_stop().retain(|rail, told| {
+    host.pause_told_at().retain(|rail, told| {
         let is_known = *told < asked;
         if is_known {
             begin.insert(rail.clone());
@@ -195,8 +195,8 @@ async fn heartbeat(host: &Host) -> Result<(), Error> {
         .collect();
     old.sort_by_key(|lease| lease.length);
     for same in old.chunk_by(|left, right| left.length == right.length) {
-        let held: Vec<_> = same.iter().map(|lease| lease.held).collect();
-        let extend = host.housekeeper.extend(&held, same[0].length.as_secs_f64());
+        let leases: Vec<_> = same.iter().map(|trusted| trusted.lease).collect();
+        let extend = host.housekeeper.extend(&leases, same[0].length.as_secs_f64());
         let extended = faults::sending(CrashPoint::ExtensionSent, extend).await?;
         let mut leases = host.trusted_leases();
         for (outbox_id, _) in extended {

@@ -40,9 +40,9 @@ pub(crate) struct Lane {
 
 /// Taken before the work, given back when its outcome is written.
 #[derive(Debug)]
-pub(crate) struct Slot(Arc<AtomicUsize>);
+pub(crate) struct CallSlot(Arc<AtomicUsize>);
 
-impl Drop for Slot {
+impl Drop for CallSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -186,9 +186,9 @@ impl Lane {
         self.view().forget_times();
     }
 
-    pub(crate) fn slot(&self) -> Slot {
+    pub(crate) fn slot(&self) -> CallSlot {
         self.taken.fetch_add(1, Ordering::AcqRel);
-        Slot(self.taken.clone())
+        CallSlot(self.taken.clone())
     }
 
     /// Waits until the rail's rate allows one more call of this host; true if it had to wait. What all hosts together may send was

@@ -10,29 +10,29 @@
 //!   [`mark_requests`] and [`mark_writer`], where the rail needs that)
 //! - [`report`]: writes down what came of it, however long that takes ([`persist`]) · [`unused`]: why a lease goes back
 //! - [`housekeeping`]: repair, heartbeat, parking, stops · [`float`]: what is left to pay from
-//! - [`callbacks`]: what rails tell us unasked ([`hint`]) · [`health`]: whether this host can do its work · [`metrics`]: what it counts
+//! - [`callbacks`]: what rails tell us unasked ([`callback_result`]) · [`health`]: whether this host can do its work · [`metrics`]: what it counts
 //! - [`stop`]: a rail that only a person may start again · [`jitter`]: scattered pauses
 //! - [`known_bad`]: what a host without a guard would do
 //!
 //! ```
-//! use relayer::{Hint, RelayerOptions};
+//! use relayer::{CallbackResult, RelayerOptions};
 //!
 //! let options = RelayerOptions { connections: 16, ..RelayerOptions::default() };
 //! assert!(options.listen && options.poll.as_secs() == 1, "it looks at the queue also without a notification");
 //! assert_ne!(options.worker_id, RelayerOptions::default().worker_id, "each start is a worker of its own");
-//! assert_eq!(Hint::Forged.as_str(), "forged");
+//! assert_eq!(CallbackResult::Forged.as_str(), "forged");
 //! ```
 
 mod attempt;
 mod breaker;
 mod breaker_state;
+mod callback_result;
 pub mod callbacks;
 mod claim;
 mod database_clock;
 mod dispatch;
 mod float;
 mod health;
-mod hint;
 mod host;
 mod housekeeping;
 mod jitter;
@@ -58,8 +58,8 @@ mod stop;
 mod unanswered;
 mod unused;
 
+pub use callback_result::CallbackResult;
 pub use health::Health;
-pub use hint::Hint;
 pub use metrics::Metrics;
 pub use options::{Exchanged, RelayerOptions};
 pub use run::run;

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 #[derive(Debug)]
 pub(crate) struct MarkRequest {
-    pub held: LeaseRef,
+    pub lease: LeaseRef,
     pub answer: oneshot::Sender<bool>,
 }
 
@@ -21,8 +21,8 @@ impl Marker {
     }
 
     /// True once the mark is on disk. Otherwise nothing may be sent.
-    pub(crate) async fn mark(&self, held: LeaseRef) -> bool {
+    pub(crate) async fn mark(&self, lease: LeaseRef) -> bool {
         let (answer, answered) = oneshot::channel();
-        self.0.send(MarkRequest { held, answer }).is_ok() && answered.await.unwrap_or(false)
+        self.0.send(MarkRequest { lease, answer }).is_ok() && answered.await.unwrap_or(false)
     }
 }

@@ -18,17 +18,17 @@ pub(crate) async fn run(host: Weak<Host>, mut requests: UnboundedReceiver<MarkRe
     let mut batch = Vec::new();
     while requests.recv_many(&mut batch, BATCH_MAX).await > 0 {
         let Some(host) = host.upgrade() else { return };
-        let held: Vec<_> = batch.iter().map(|request| request.held).collect();
+        let leases: Vec<_> = batch.iter().map(|request| request.lease).collect();
         // Repeated until it is known whether the marks are there: a mark on a payment that was never sent would need a person.
-        let mark = persist(&host, "marks", WriteRefusal::Final, || host.writer.mark_handed_over(&held));
+        let mark = persist(&host, "marks", WriteRefusal::Final, || host.writer.mark_handed_over(&leases));
         let marked = faults::sending(CrashPoint::MarkSent, mark).await.unwrap_or_else(|error| {
-            tracing::error!(%error, "{} payments are not sent, their marks were refused: {error}", held.len());
+            tracing::error!(%error, "{} payments are not sent, their marks were refused: {error}", leases.len());
             Vec::new()
         });
         crash_point(CrashPoint::MarkCommitted);
         for request in batch.drain(..) {
             // The task that asked may be gone. Then the mark goes with the lease.
-            request.answer.send(marked.contains(&request.held.outbox_id)).ok();
+            request.answer.send(marked.contains(&request.lease.outbox_id)).ok();
         }
     }
 }

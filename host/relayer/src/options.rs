@@ -37,7 +37,7 @@ pub struct Exchanged {
     pub payment: Arc<Instruction>,
     /// What was captured before it.
     pub captured: BTreeMap<String, String>,
-    pub attempt: CallReport,
+    pub report: CallReport,
 }
 
 impl Default for RelayerOptions {

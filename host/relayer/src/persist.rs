@@ -68,7 +68,7 @@ pub(crate) async fn persist<T, F: Future<Output = Result<T, Error>>>(
             Err(error)
                 if faults::is_left_out(Guard::OutcomeIsWritten)
                     || matches!(error, Error::Denied(_) | Error::Schema(_))
-                        && faults::is_left_out(Guard::PlaceWaitsForItsOutcome) =>
+                        && faults::is_left_out(Guard::CallSlotWaitsForItsOutcome) =>
             {
                 host.metrics.writes.writes_failed.inc();
                 return Err(error);

@@ -33,9 +33,9 @@ pub(crate) struct QueueView {
     /// More was due than the last claim could bring.
     crowded: bool,
     past_at: Option<Instant>,
-    /// The last claim for payments with a past brought as many as it could.
+    /// More payments that were tried before are due: the last claim for them brought as many as it could.
     more_past: bool,
-    /// And others had their turn since.
+    /// New payments had a claim since: the next one is for those tried before.
     past_turn: bool,
     /// Something other than the queue may have ended the last claim: after it the bucket may be empty.
     short: bool,

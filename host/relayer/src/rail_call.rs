@@ -25,15 +25,15 @@ use verdict::decision::Decision;
 /// A payment that may have left waits this long on a rail that is closed.
 const OUT_OF_HOURS_SECONDS: u32 = 60;
 
-/// What came of it. The attempt is there where the rail, or at least its adapter, was called.
+/// What came of it. The report is there where the rail, or at least its adapter, was called.
 pub(crate) struct Judged {
     pub decision: Decision,
-    pub attempt: Option<rail::CallReport>,
+    pub report: Option<rail::CallReport>,
 }
 
 impl Judged {
     fn not_sent(why: &str) -> Self {
-        Self { decision: Decision::not_sent(why), attempt: None }
+        Self { decision: Decision::not_sent(why), report: None }
     }
 }
 
@@ -52,7 +52,7 @@ impl CaptureStore for RailCall<'_> {
             let captured = [(self.lease.lease_ref(), json!(values))];
             let write = || self.host.writer.keep_captured(&captured, false);
             match persist(self.host, "captured values", WriteRefusal::Final, write).await {
-                Ok(held) => held.contains(&self.lease.outbox_id),
+                Ok(kept) => kept.contains(&self.lease.outbox_id),
                 Err(error) => {
                     tracing::error!(payment = %self.lease.outbox_id, %error, "what was read for its next request was not kept: {error}");
                     false
@@ -67,15 +67,14 @@ impl RailCall<'_> {
         let Self { host, lane, loaded, lease, .. } = self;
         shape(host, lane, loaded).await;
         let trusted_until = may_start(host, loaded, lease)?;
-        let attempt = self.exchange(Task::Query, instruction, trusted_until).await?;
-        let decision =
-            verdict::judge_query(&attempt.heard, &attempt.witness).without(&instruction.destination);
+        let report = self.exchange(Task::Query, instruction, trusted_until).await?;
+        let decision = verdict::judge_query(&report.heard, &report.witness).without(&instruction.destination);
         if sign(&decision, instruction)
             .is_some_and(|sign| lane.breaker.heard(sign, &loaded.pace.breaker, Instant::now()))
         {
             tell_of_breaker(lane, &decision);
         }
-        Ok(Judged { decision, attempt: Some(attempt) })
+        Ok(Judged { decision, report: Some(report) })
     }
 
     pub(crate) async fn send(
@@ -84,8 +83,8 @@ impl RailCall<'_> {
         claim_sent: Instant,
     ) -> Result<Judged, Unused> {
         let Self { host, lane, loaded, lease, .. } = self;
-        if let Some(held) = self.cannot_pay_now(instruction)? {
-            return Ok(held);
+        if let Some(hold) = self.cannot_pay_now(instruction)? {
+            return Ok(hold);
         }
         shape(host, lane, loaded).await;
         let mut trusted_until = may_start(host, loaded, lease)?;
@@ -112,20 +111,20 @@ impl RailCall<'_> {
                 Err(_) => return Ok(Judged::not_sent("too late to begin")),
             }
         }
-        let attempt = match self.exchange(Task::Disburse, instruction, trusted_until).await {
-            Ok(attempt) => attempt,
+        let report = match self.exchange(Task::Disburse, instruction, trusted_until).await {
+            Ok(report) => report,
             Err(_) if loaded.hand_over_marks => return Ok(Judged::not_sent("no place for the call")),
             Err(reason) => return Err(reason),
         };
         let decision =
-            verdict::judge_disbursement(&attempt.heard, &attempt.witness).without(&instruction.destination);
+            verdict::judge_disbursement(&report.heard, &report.witness).without(&instruction.destination);
         let decision = known_bad::judged(decision);
         if sign(&decision, instruction)
             .is_some_and(|sign| ticket.saw(sign, &loaded.pace.breaker, Instant::now()))
         {
             tell_of_breaker(lane, &decision);
         }
-        Ok(Judged { decision, attempt: Some(attempt) })
+        Ok(Judged { decision, report: Some(report) })
     }
 
     /// The rail is closed, or too little is left to pay from. The lease goes back where no claim takes it again before that changes.
@@ -141,7 +140,7 @@ impl RailCall<'_> {
         };
         let is_leased_again = self.lease.unsettled || self.lane.is_in_hours() && !self.lane.is_dry();
         match is_leased_again {
-            true => Ok(Some(Judged { decision: Decision::on_hold(&why, wait_seconds), attempt: None })),
+            true => Ok(Some(Judged { decision: Decision::on_hold(&why, wait_seconds), report: None })),
             false => Err(reason),
         }
     }
@@ -154,39 +153,39 @@ impl RailCall<'_> {
     ) -> Result<rail::CallReport, Unused> {
         let Self { host, lane, loaded, .. } = self;
         let captures = Captures { known: self.captured, keeper: self };
-        let attempt =
+        let report =
             loaded.call_with(&host.sandbox, task, instruction.clone(), Some(trusted_until), captures).await;
         crash_point(CrashPoint::AdapterReturned);
-        let failed = match &attempt.heard {
+        let failed = match &report.heard {
             CallResult::Failed(error) => Some(error),
             _ => None,
         };
         if matches!(failed, Some(CallError::Busy(_))) {
             return Err(Unused::NoSandboxSlot);
         }
-        host.metrics.calls.called(&lane.rail.name, attempt.took, failed);
-        self.record(task, instruction, &attempt);
-        heed_denials(host, lane, &attempt, instruction);
-        if let CallResult::Reading(reading) = &attempt.heard
+        host.metrics.calls.called(&lane.rail.name, report.took, failed);
+        self.record(task, instruction, &report);
+        heed_denials(host, lane, &report, instruction);
+        if let CallResult::Reading(reading) = &report.heard
             && reading.veto.is_some()
         {
             host.metrics.calls.vetoed(&lane.rail.name);
         }
-        for line in &attempt.log {
+        for line in &report.log {
             let said = instruction.destination.masked_in(line);
-            tracing::debug!(digest = %attempt.digest, "{}: adapter says: {said}", lane.rail.name);
+            tracing::debug!(digest = %report.digest, "{}: adapter says: {said}", lane.rail.name);
         }
-        Ok(attempt)
+        Ok(report)
     }
 
-    fn record(&self, task: Task, instruction: &Arc<Instruction>, attempt: &rail::CallReport) {
+    fn record(&self, task: Task, instruction: &Arc<Instruction>, report: &rail::CallReport) {
         let Some(recorder) = &self.host.options.recorder else { return };
         let exchanged = Exchanged {
             rail: self.lane.rail.name.clone(),
             task,
             payment: instruction.clone(),
             captured: self.captured.clone(),
-            attempt: attempt.clone(),
+            report: report.clone(),
         };
         // The recorder may be gone. The payment goes on.
         recorder.send(exchanged).ok();
@@ -203,7 +202,7 @@ async fn shape(host: &Host, lane: &Lane, loaded: &Loaded) {
 fn may_start(host: &Host, loaded: &Loaded, lease: &Lease) -> Result<Instant, Unused> {
     let known = host.trusted_leases().get(&lease.outbox_id).copied();
     // The row may be leased again by now, under another token.
-    let ours = known.filter(|known| known.held == lease.lease_ref()).ok_or(Unused::LeaseLost)?;
+    let ours = known.filter(|known| known.lease == lease.lease_ref()).ok_or(Unused::LeaseLost)?;
     if host.is_stopping() {
         return Err(Unused::Stopping);
     }

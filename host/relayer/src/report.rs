@@ -1,4 +1,4 @@
-//! Writes down how attempts ended, many at a time. A slot is free when its outcome is durable, not before.
+//! Writes down how attempts ended, many at a time. A call slot is free when its outcome is durable, not before.
 
 use std::mem;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tracing::{Instrument, Span};
 
 use crate::attempt::End;
 use crate::host::{Host, LeaseGuard};
-use crate::lane::Slot;
+use crate::lane::CallSlot;
 use crate::persist::{WriteRefusal, persist};
 use crate::queue_view::GATHER;
 use crate::unused::Unused;
@@ -33,11 +33,11 @@ pub(crate) struct FinishedAttempt {
     pub rail: String,
     /// When its claim was sent.
     pub sent: Instant,
-    pub held: LeaseRef,
+    pub lease: LeaseRef,
     pub end: End,
     /// Of the payment, from its claim until what came of it is written.
     pub span: Span,
-    pub slot: Slot,
+    pub slot: CallSlot,
     pub guard: LeaseGuard,
 }
 
@@ -51,7 +51,7 @@ struct CompletionTiming {
 /// A lease that goes back, and why.
 struct Returned {
     rail: String,
-    held: LeaseRef,
+    lease: LeaseRef,
     reason: Unused,
 }
 
@@ -97,21 +97,21 @@ async fn write(host: Arc<Host>, batch: Vec<FinishedAttempt>) {
     if host.is_stopping() {
         crash_point(CrashPoint::Draining);
     }
-    let (mut completions, mut claims, mut holds, mut unused, mut slots) =
+    let (mut completions, mut timings, mut holds, mut unused, mut slots) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for FinishedAttempt { rail, sent, held, end, span, slot, guard } in batch {
+    for FinishedAttempt { rail, sent, lease, end, span, slot, guard } in batch {
         match end {
             End::Outcome(outcome) => {
-                completions.push(Completion { held, outcome: *outcome });
-                claims.push(CompletionTiming { rail, sent, span });
+                completions.push(Completion { lease, outcome: *outcome });
+                timings.push(CompletionTiming { rail, sent, span });
             }
             End::Held(hold) => holds.push(*hold),
-            End::Unused(reason) => unused.push(Returned { rail, held, reason }),
+            End::Unused(reason) => unused.push(Returned { rail, lease, reason }),
         }
         slots.push((slot, guard));
     }
     keep_captured(&host, &completions).await;
-    complete(&host, &completions, &claims).await;
+    complete(&host, &completions, &timings).await;
     hold(&host, &holds).await;
     release(&host, &unused).await;
     drop(slots);
@@ -121,7 +121,7 @@ async fn write(host: Arc<Host>, batch: Vec<FinishedAttempt>) {
 async fn keep_captured(host: &Host, completions: &[Completion]) {
     let captured: Vec<_> = completions
         .iter()
-        .filter_map(|completion| Some((completion.held, completion.outcome.captured.clone()?)))
+        .filter_map(|completion| Some((completion.lease, completion.outcome.captured.clone()?)))
         .collect();
     if captured.is_empty() {
         return;
@@ -134,7 +134,7 @@ async fn keep_captured(host: &Host, completions: &[Completion]) {
 }
 
 /// The database recognises a token that has completed, so this may be repeated until an answer comes.
-async fn complete(host: &Host, completions: &[Completion], claims: &[CompletionTiming]) {
+async fn complete(host: &Host, completions: &[Completion], timings: &[CompletionTiming]) {
     if completions.is_empty() {
         return;
     }
@@ -145,43 +145,43 @@ async fn complete(host: &Host, completions: &[Completion], claims: &[CompletionT
             host.given_up.fetch_add(completions.len(), Ordering::AcqRel);
             tracing::error!(%error, "{} outcomes were not written and are kept as late: {error}", completions.len());
             if faults::is_left_out(Guard::OutcomeIsWritten)
-                || faults::is_left_out(Guard::PlaceWaitsForItsOutcome)
+                || faults::is_left_out(Guard::CallSlotWaitsForItsOutcome)
             {
                 return;
             }
-            for (completion, claimed) in completions.iter().zip(claims) {
-                host.abandon(completion.held);
-                keep(host, completion).instrument(claimed.span.clone()).await;
+            for (completion, timing) in completions.iter().zip(timings) {
+                host.abandon(completion.lease);
+                keep(host, completion).instrument(timing.span.clone()).await;
             }
             return;
         }
     };
     crash_point(CrashPoint::CompletionCommitted);
-    for ((completion, claimed), answer) in completions.iter().zip(claims).zip(answers) {
-        let payment = completion.held.outbox_id;
+    for ((completion, timing), answer) in completions.iter().zip(timings).zip(answers) {
+        let payment = completion.lease.outbox_id;
         if answer.is_err() {
-            host.abandon(completion.held);
+            host.abandon(completion.lease);
         }
         match answer {
             Ok(done) => {
-                claimed.span.record("state", &done.state);
-                claimed.span.record("error_code", completion.outcome.error_code.map(ErrorCode::as_str));
+                timing.span.record("state", &done.state);
+                timing.span.record("error_code", completion.outcome.error_code.map(ErrorCode::as_str));
                 let pending = completion.outcome.error_code == Some(ErrorCode::RailPending);
-                let took = claimed.sent.elapsed();
-                host.metrics.writes.written(&claimed.rail, &done.state, pending, done.attempt_no, took);
+                let took = timing.sent.elapsed();
+                host.metrics.writes.written(&timing.rail, &done.state, pending, done.attempt_no, took);
                 tracing::debug!(%payment, state = done.state, "{payment}: attempt {} {}", done.attempt_no, done.state);
             }
             Err(Error::LeaseLost(_)) => {
                 host.metrics.writes.lease_lost.inc();
                 tracing::info!(%payment, "{payment}: the lease was lost, its answer is kept as late");
-                keep(host, completion).instrument(claimed.span.clone()).await;
+                keep(host, completion).instrument(timing.span.clone()).await;
             }
             Err(error) => {
                 if matches!(error, Error::TerminalGuard(_)) {
                     host.metrics.writes.terminal_guard_hits.inc();
                 }
                 tracing::error!(%payment, %error, "{payment}: its outcome was refused and is kept as late: {error}");
-                keep(host, completion).instrument(claimed.span.clone()).await;
+                keep(host, completion).instrument(timing.span.clone()).await;
             }
         }
     }
@@ -190,7 +190,7 @@ async fn complete(host: &Host, completions: &[Completion], claims: &[CompletionT
 /// What the rail said is evidence, whatever becomes of the row. It changes no state now: the next claim brings it (`known_past.sql`), and
 /// `History::settled_late` says whether it settles the payment.
 async fn keep(host: &Host, completion: &Completion) {
-    let payment = completion.held.outbox_id;
+    let payment = completion.lease.outbox_id;
     let write =
         persist(host, "a late answer", WriteRefusal::Final, || host.writer.record_late_answer(completion));
     match faults::sending(CrashPoint::LateAnswerSent, write).await {
@@ -207,15 +207,15 @@ async fn hold(host: &Host, holds: &[Hold]) {
     }
     let write = persist(host, "holds", WriteRefusal::Final, || host.writer.hold(holds));
     match faults::sending(CrashPoint::ReleaseSent, write).await {
-        Ok(held) => {
-            host.metrics.writes.held.inc_by(held.len() as u64);
-            let lost = holds.iter().filter(|hold| !held.contains(&hold.held.outbox_id));
-            lost.for_each(|hold| host.abandon(hold.held));
+        Ok(back) => {
+            host.metrics.writes.held.inc_by(back.len() as u64);
+            let lost = holds.iter().filter(|hold| !back.contains(&hold.lease.outbox_id));
+            lost.for_each(|hold| host.abandon(hold.lease));
         }
         Err(error) => {
             host.given_up.fetch_add(holds.len(), Ordering::AcqRel);
-            holds.iter().for_each(|hold| host.abandon(hold.held));
-            tracing::info!(%error, "{} held leases are left to expire: {error}", holds.len());
+            holds.iter().for_each(|hold| host.abandon(hold.lease));
+            tracing::info!(%error, "{} leases that go back are left to expire: {error}", holds.len());
         }
     }
 }
@@ -225,13 +225,13 @@ async fn release(host: &Host, unused: &[Returned]) {
     if unused.is_empty() {
         return;
     }
-    for Returned { rail, held, reason } in unused {
-        let (payment, reason) = (held.outbox_id, reason.as_str());
+    for Returned { rail, lease, reason } in unused {
+        let (payment, reason) = (lease.outbox_id, reason.as_str());
         host.metrics.writes.returned(rail, reason);
         tracing::debug!(%payment, rail, reason, "{payment}: its lease goes back unused: {reason}");
     }
-    let held: Vec<_> = unused.iter().map(|returned| returned.held).collect();
-    let write = persist(host, "unused leases", WriteRefusal::Final, || host.writer.release(&held));
+    let leases: Vec<_> = unused.iter().map(|returned| returned.lease).collect();
+    let write = persist(host, "unused leases", WriteRefusal::Final, || host.writer.release(&leases));
     match faults::sending(CrashPoint::ReleaseSent, write).await {
         Ok(released) => host.metrics.writes.unused.inc_by(released.len() as u64),
         Err(error) => {

@@ -30,7 +30,7 @@ pub async fn run(
     rails: Arc<Rails>,
     metrics: Arc<Metrics>,
     options: RelayerOptions,
-    stop: watch::Receiver<bool>,
+    shutdown: watch::Receiver<bool>,
 ) -> Result<usize, Error> {
     let executor = |connections| Executor::new(database, options.worker_id.clone(), connections);
     let (claimer, writers) =
@@ -50,16 +50,16 @@ pub async fn run(
         rails,
         lanes,
         metrics,
-        held_leases: Mutex::default(),
+        trusted_leases: Mutex::default(),
         abandoned: Mutex::default(),
         stopped: ArcSwap::default(),
-        stops: Mutex::default(),
-        told_of_stop: Mutex::default(),
+        pause_writes: Mutex::default(),
+        pause_told_at: Mutex::default(),
         given_up: AtomicUsize::new(0),
         gives_up: watch::Sender::default(),
         unwritten: AtomicUsize::new(0),
         freed: Notify::new(),
-        stop,
+        shutdown,
     });
     let (names, digests) = (host.lanes.names(), host.rails.digests());
     retry_while_unreachable(&host, || host.claimer.report(&names, false, &digests)).await?;
@@ -95,8 +95,8 @@ async fn drain(host: &Host, mut reporter: JoinHandle<()>) -> usize {
             host.trusted_leases().len() + host.given_up.load(Ordering::Acquire)
         }
     };
-    let stops = std::mem::take(&mut *host.stops.lock().unwrap_or_else(PoisonError::into_inner));
-    if tokio::time::timeout(FINAL_WRITE_GRACE, futures_util::future::join_all(stops)).await.is_err() {
+    let pauses = std::mem::take(&mut *host.pause_writes.lock().unwrap_or_else(PoisonError::into_inner));
+    if tokio::time::timeout(FINAL_WRITE_GRACE, futures_util::future::join_all(pauses)).await.is_err() {
         tracing::error!("a rail was stopped, and the database was not told of it");
     }
     left

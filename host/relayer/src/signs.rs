@@ -66,20 +66,20 @@ pub(crate) fn heed_late(host: &Arc<Host>, lane: &Lane, loaded: &Loaded, outcome:
 pub(crate) fn heed_denials(
     host: &Arc<Host>,
     lane: &Lane,
-    attempt: &rail::CallReport,
+    report: &rail::CallReport,
     instruction: &Instruction,
 ) {
-    for denied in &attempt.witness.denied {
+    for denied in &report.witness.denied {
         let why = instruction.destination.masked_in(&denied.why);
         host.metrics.calls.denied(&lane.rail.name, denied.rule.as_str());
         tracing::warn!(
             rail = lane.rail.name,
             rule = denied.rule.as_str(),
-            digest = %attempt.digest,
+            digest = %report.digest,
             "{}: {}: {why}", lane.rail.name, denied.rule.as_str()
         );
-        if lane.stops_for(denied.rule, attempt.digest, &instruction.origin.participant_id) {
-            let why = format!("its adapter {} did what it must not: {why}", attempt.digest);
+        if lane.stops_for(denied.rule, report.digest, &instruction.origin.participant_id) {
+            let why = format!("its adapter {} did what it must not: {why}", report.digest);
             stop_rail(host, &lane.rail.name, &why);
         }
     }

@@ -19,11 +19,11 @@ pub(crate) fn stop_rail(host: &Arc<Host>, rail: &str, why: &str) {
         let stop =
             persist(&teller, "a stopped rail", WriteRefusal::Final, || teller.writer.stop_rail(&rail, &why));
         match stop.await {
-            Ok(_) => drop(teller.told_of_stop().insert(rail, Instant::now())),
+            Ok(_) => drop(teller.pause_told_at().insert(rail, Instant::now())),
             Err(error) => {
                 tracing::error!(rail, %error, "{rail}: the database was not told that it is stopped: {error}");
             }
         }
     });
-    host.stops.lock().unwrap_or_else(PoisonError::into_inner).push(told);
+    host.pause_writes.lock().unwrap_or_else(PoisonError::into_inner).push(told);
 }

@@ -131,8 +131,8 @@ impl<'a> Acceptance<'a> {
             running.spawn(async move {
                 let mut checked = Checked::default();
                 for (place, adapter, instruction) in part {
-                    let attempt = adapter.call(&sandbox, Task::Validate, instruction.clone(), None).await;
-                    checked.note(place, &instruction, attempt);
+                    let report = adapter.call(&sandbox, Task::Validate, instruction.clone(), None).await;
+                    checked.note(place, &instruction, report);
                 }
                 checked
             });
@@ -163,9 +163,9 @@ impl Adapters {
 }
 
 impl Checked {
-    fn note(&mut self, place: usize, instruction: &Instruction, attempt: CallReport) {
+    fn note(&mut self, place: usize, instruction: &Instruction, report: CallReport) {
         let destination = &instruction.destination;
-        let refusal = match attempt.heard {
+        let refusal = match report.heard {
             CallResult::Valid => return,
             CallResult::Invalid(violations) => destination.masked_in(&told(&violations)),
             CallResult::Failed(error) => format!("the rail's adapter failed while checking it: it {error}"),

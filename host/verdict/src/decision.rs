@@ -151,11 +151,11 @@ pub(crate) fn list(violations: &[Violation]) -> String {
 /// The host reads a verdict that the adapter does not bear out.
 pub(crate) fn vetoed(reading: &Reading, error_code: ErrorCode) -> Option<Decision> {
     let theirs = match reading.veto? {
-        Veto::Opposite => "the opposite",
-        Veto::Doubt => "not found",
+        Veto::Opposite => "reads the opposite",
+        Veto::Doubt => "does not confirm it",
     };
     let why = format!("the host reads {} and the adapter {theirs}", reading.side().as_str());
-    // What is ours to mend stays so: a brake must not keep the rail going.
+    // What is ours to mend stays so: a veto must not keep the rail going.
     let (holds, stops) = (reading.meaning == Some(Meaning::Hold), reading.meaning == Some(Meaning::Stop));
     let decision = Decision::new(Class::Unknown, error_code).saying(why).with(reading);
     Some(Decision { opens_breaker: holds || stops, stops_rail: stops, ..decision })

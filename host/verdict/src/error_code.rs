@@ -27,7 +27,7 @@ pub enum ErrorCode {
     Stopped,
     /// The rail was asked and does not know the key.
     NotFound,
-    /// A question brought nothing new.
+    /// Nothing new is known: the question brought nothing, or the rail's callback is waited for.
     QueryFailed,
     /// The host reads a verdict and the adapter something else: the rail is asked again.
     AdapterVeto,

@@ -70,7 +70,7 @@ pub struct LateAnswer {
     pub rail_code: Option<String>,
     /// How it was judged. Some codes burn the key: [`History::key_is_burnt`].
     pub error_code: Option<ErrorCode>,
-    /// Of the lease that it came too late for.
+    /// Of the lease that it came too late for; for a callback, made from the digest of its body.
     pub lease_token: Option<Uuid>,
     /// It speaks of all that was sent under the key, as the answer to a question does: a signed callback.
     #[serde(default)]
@@ -78,7 +78,7 @@ pub struct LateAnswer {
 }
 
 impl PastAttempt {
-    /// A byte of the payment, that is: a question carries none.
+    /// True if a byte of a request that pays may have left in this attempt. A question carries no payment.
     fn may_have_left(&self) -> bool {
         !self.error_code.is_some_and(ErrorCode::did_not_leave)
     }

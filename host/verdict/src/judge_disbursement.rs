@@ -209,9 +209,9 @@ mod tests {
     fn a_veto_lowers_every_verdict_to_unknown_and_makes_none() {
         for meaning in [Meaning::Success, Meaning::Terminal, Meaning::Hold, Meaning::Retryable] {
             for veto in [Veto::Opposite, Veto::Doubt] {
-                let braked = Reading { veto: Some(veto), ..reading(Some(meaning)) };
+                let vetoed = Reading { veto: Some(veto), ..reading(Some(meaning)) };
                 let seen = Some(exchange(Sent::Body, Some(200)));
-                let decision = judge_heard(CallResult::Reading(Box::new(braked)), seen);
+                let decision = judge_heard(CallResult::Reading(Box::new(vetoed)), seen);
                 assert_eq!(
                     (decision.class, decision.error_code),
                     (Class::Unknown, Some(ErrorCode::AdapterVeto)),
@@ -229,9 +229,9 @@ mod tests {
 
     #[test]
     fn a_veto_does_not_keep_a_rail_going_that_its_code_stops() {
-        let braked = Reading { veto: Some(Veto::Doubt), ..reading(Some(Meaning::Stop)) };
+        let vetoed = Reading { veto: Some(Veto::Doubt), ..reading(Some(Meaning::Stop)) };
         let decision =
-            judge_heard(CallResult::Reading(Box::new(braked)), Some(exchange(Sent::Body, Some(400))));
+            judge_heard(CallResult::Reading(Box::new(vetoed)), Some(exchange(Sent::Body, Some(400))));
         assert_eq!(
             (decision.class, decision.stops_rail, decision.opens_breaker),
             (Class::Unknown, true, true)

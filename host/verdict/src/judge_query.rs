@@ -154,8 +154,8 @@ mod tests {
     #[test]
     fn a_veto_makes_the_host_ask_again() {
         for meaning in [Meaning::Success, Meaning::Terminal, Meaning::NotFound] {
-            let braked = Reading { veto: Some(Veto::Doubt), ..reading(Some(meaning)) };
-            let decision = judge(CallResult::Reading(Box::new(braked)), Some(200));
+            let vetoed = Reading { veto: Some(Veto::Doubt), ..reading(Some(meaning)) };
+            let decision = judge(CallResult::Reading(Box::new(vetoed)), Some(200));
             assert_eq!(
                 (decision.class, decision.error_code),
                 (Class::Unknown, Some(ErrorCode::AdapterVeto)),

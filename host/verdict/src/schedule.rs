@@ -244,6 +244,7 @@ fn next(decision: &Decision, known: &Known<'_>) -> Next {
         Class::Pending | Class::Unknown => Next::again(Some(true), ask()),
         Class::NotFound if may_resend(history, policy, *now) => Next::again(Some(false), resend()),
         Class::NotFound => Next::again(None, ask()),
+        // The last two do not come here: `conclude` puts their payments back.
         Class::Retryable | Class::Hold | Class::Stop => Next::again(None, resend()),
     }
 }

@@ -37,7 +37,7 @@ pub struct Exchange {
     pub status: Option<u16>,
     /// The whole reply was read.
     pub whole: bool,
-    /// Seconds from `Retry-After`, where the reply had it as a number.
+    /// Seconds from `Retry-After`, where the reply had it, as a number or a date.
     pub retry_after_seconds: Option<u32>,
     /// Whether the token that it carried was fetched within the same call.
     pub token_is_fresh: Option<bool>,

@@ -95,7 +95,7 @@ begin
     -- A host asks for no more than it has room for: then each rail gets what it may take, and the queues are not looked at.
     for v_rail in
       select s.*
-        from (select r.rail_type, r.enabled, r.narrowed, r.most as room, r.most as share, r.lease_seconds, r.after,
+        from (select r.rail_type, r.takes_new, r.narrowed, r.most as room, r.most as share, r.lease_seconds, r.after,
                      true as all_fit, r.rate_per_second, r.burst
                 from symphony.rail_limits(p_batch_size, v_now, p_rails, v_limits, p_rail_lease_seconds, p_rail_after,
                                          p_lease_seconds, p_rail_narrowed) r
@@ -138,11 +138,11 @@ begin
             into v_tids, v_ids, v_participants
             from (select p.ctid as tid, p.outbox_id, p.participant_id
                     from symphony.payment_outbox_pending p
-                   where p.outbox_id = any (v_taken) and not p.parked and (p.unsettled or v_rail.enabled)
+                   where p.outbox_id = any (v_taken) and not p.parked and (p.unsettled or v_rail.takes_new)
                    order by p.next_attempt_at, p.created_at, p.sequence_id) t;
           v_front := null;
         else
-          v_due := symphony.lock_due_rows(v_rail.rail_type, v_rail.enabled, v_rail.narrowed, v_rail.after, v_at, v_want);
+          v_due := symphony.lock_due_rows(v_rail.rail_type, v_rail.takes_new, v_rail.narrowed, v_rail.after, v_at, v_want);
           exit when v_due.tids is null;
           v_tids := v_due.tids;
           v_ids := v_due.ids;

@@ -1,7 +1,7 @@
 create or replace function symphony.claim_shares(
   p_batch_size int, p_now timestamptz, p_rails text[], p_limits int[], p_lease_seconds double precision[],
   p_after timestamptz[], p_default_lease_seconds double precision, p_takeovers int, p_narrowed text[])
-  returns table (rail_type text, enabled boolean, narrowed text, room int, share int, lease_seconds double precision, after timestamptz,
+  returns table (rail_type text, takes_new boolean, narrowed text, room int, share int, lease_seconds double precision, after timestamptz,
                  all_fit boolean, rate_per_second int, burst int)
   language plpgsql stable
   set search_path = pg_catalog, symphony, pg_temp
@@ -29,13 +29,13 @@ begin
     first_due as materialized (
       select room.rail_type
         from room
-       cross join lateral symphony.due_of_rail(room.rail_type, room.enabled, room.narrowed, room.after, p_now, room.most,
+       cross join lateral symphony.due_of_rail(room.rail_type, room.takes_new, room.narrowed, room.after, p_now, room.most,
                                                p_takeovers) d
        where not room.all_fit
        order by d.due_at, d.created_at
        limit p_batch_size
     )
-    select room.rail_type, room.enabled, room.narrowed, room.most,
+    select room.rail_type, room.takes_new, room.narrowed, room.most,
            case when room.all_fit then room.most
                 else least(room.most, (select count(*)::int from first_due f where f.rail_type = room.rail_type)) end,
            room.lease_seconds, room.after, room.all_fit, room.rate_per_second, room.burst

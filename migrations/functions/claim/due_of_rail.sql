@@ -1,12 +1,12 @@
 -- Without SET and not volatile: it is inlined into claim_shares, and costs nothing beside the plan.
 create or replace function symphony.due_of_rail(
-  p_rail_type text, p_enabled boolean, p_narrowed text, p_after timestamptz, p_now timestamptz, p_most int, p_takeovers int)
+  p_rail_type text, p_takes_new boolean, p_narrowed text, p_after timestamptz, p_now timestamptz, p_most int, p_takeovers int)
   returns table (due_at timestamptz, created_at timestamptz)
   language sql stable
   as $$
     (select p.next_attempt_at, p.created_at
        from symphony.payment_outbox_pending p
-      where p_enabled and p_narrowed is null and p.rail_type = p_rail_type
+      where p_takes_new and p_narrowed is null and p.rail_type = p_rail_type
         and not p.unsettled and not p.parked
         and p.next_attempt_at >= p_after and p.next_attempt_at <= p_now
         and p.lease_token is null
@@ -15,7 +15,7 @@ create or replace function symphony.due_of_rail(
     union all
     (select p.next_attempt_at, p.created_at
        from symphony.payment_outbox_pending p
-      where p_enabled and p_narrowed is not null and p.rail_type = p_rail_type
+      where p_takes_new and p_narrowed is not null and p.rail_type = p_rail_type
         and not p.unsettled and not p.parked and p.attempt_count > 0
         and p.next_attempt_at >= p_after and p.next_attempt_at <= p_now
         and p.lease_token is null

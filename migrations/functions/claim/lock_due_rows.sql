@@ -1,6 +1,6 @@
 -- Only the claim calls this: its plan is made under the planner settings of claim_outbox_batch.
 create or replace function symphony.lock_due_rows(
-  p_rail_type text, p_enabled boolean, p_narrowed text, p_after timestamptz, p_at timestamptz, p_want int,
+  p_rail_type text, p_takes_new boolean, p_narrowed text, p_after timestamptz, p_at timestamptz, p_want int,
   out tids tid[], out ids uuid[], out participants text[], out front timestamptz)
   language plpgsql
   as $$
@@ -15,7 +15,7 @@ begin
                     select p.ctid as tid, p.outbox_id, p.participant_id, p.next_attempt_at, p.created_at,
                            p.sequence_id, p.attempt_count = 0 as is_new
                       from symphony.payment_outbox_pending p
-                     where p_enabled and p_narrowed is null and p.rail_type = p_rail_type
+                     where p_takes_new and p_narrowed is null and p.rail_type = p_rail_type
                        and not p.unsettled and not p.parked
                        and p.next_attempt_at >= p_after and p.next_attempt_at <= p_at
                        and p.lease_token is null
@@ -26,7 +26,7 @@ begin
                   select * from (
                     select p.ctid, p.outbox_id, p.participant_id, p.next_attempt_at, p.created_at, p.sequence_id, false
                       from symphony.payment_outbox_pending p
-                     where p_enabled and p_narrowed is not null and p.rail_type = p_rail_type
+                     where p_takes_new and p_narrowed is not null and p.rail_type = p_rail_type
                        and not p.unsettled and not p.parked and p.attempt_count > 0
                        and p.next_attempt_at >= p_after and p.next_attempt_at <= p_at
                        and p.lease_token is null
@@ -49,4 +49,4 @@ end
 $$;
 
 comment on function symphony.lock_due_rows(text, boolean, text, timestamptz, timestamptz, int) is
-  'Locks the rows of a rail that are due first and skips what others have locked: new ones, or those tried before if the rail is narrowed, and those to be asked about. front is the place of the last row that was never tried.';
+  'Locks the rows of a rail that are due first and skips what others have locked: all of them, or those tried before where the rail is narrowed to them; where it takes no new ones, only those that have to be asked about. front is the place of the last row that was never tried.';

@@ -1,7 +1,7 @@
 create or replace function symphony.rail_limits(
   p_batch_size int, p_now timestamptz, p_rails text[], p_limits int[], p_lease_seconds double precision[],
   p_after timestamptz[], p_default_lease_seconds double precision, p_narrowed text[])
-  returns table (rail_type text, enabled boolean, narrowed text, most int, lease_seconds double precision, after timestamptz,
+  returns table (rail_type text, takes_new boolean, narrowed text, most int, lease_seconds double precision, after timestamptz,
                  rate_per_second int, burst int)
   language sql stable
   as $$
@@ -19,4 +19,4 @@ create or replace function symphony.rail_limits(
   $$;
 
 comment on function symphony.rail_limits(int, timestamptz, text[], int[], double precision[], timestamptz[], double precision, text[]) is
-  'How much each rail may take now: whether it is enabled, its limit, the tokens in its bucket.';
+  'How much each rail may take now: whether new payments may be leased (not of a paused rail, nor where only questions are wanted), its limit, the tokens in its bucket.';

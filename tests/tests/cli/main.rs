@@ -112,7 +112,7 @@ async fn end_all(db: &Db, money_moved: MoneyMoved, error_code: ErrorCode) {
                 error_code: Some(error_code),
                 ..Outcome::new(CompletionState::Failed)
             };
-            executor.complete(&Completion { held: lease.lease_ref(), outcome }).await.expect("completed");
+            executor.complete(&Completion { lease: lease.lease_ref(), outcome }).await.expect("completed");
         }
     }
 }

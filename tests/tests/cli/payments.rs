@@ -128,7 +128,7 @@ async fn an_open_outcome_is_resolved_with_evidence_and_then_reissued_once() {
         error_code: Some(ErrorCode::OutcomeUnknown),
         ..Outcome::new(CompletionState::Failed)
     };
-    executor.complete(&Completion { held: lease.lease_ref(), outcome }).await.expect("completed");
+    executor.complete(&Completion { lease: lease.lease_ref(), outcome }).await.expect("completed");
 
     let reissue = ["reissue", &id, "--instruction", "inv-1-again", "--why", "it failed"];
     let early = place.run(&reissue);
@@ -171,7 +171,10 @@ async fn retention_exports_a_month_before_it_goes_and_says_what_stays() {
     let executor = Executor::new(&db.database(), "worker", 1);
     let lease = executor.claim_any(1, 45.0).await.expect("claimed").remove(0);
     executor
-        .complete(&Completion { held: lease.lease_ref(), outcome: Outcome::new(CompletionState::Dispatched) })
+        .complete(&Completion {
+            lease: lease.lease_ref(),
+            outcome: Outcome::new(CompletionState::Dispatched),
+        })
         .await
         .expect("completed");
 

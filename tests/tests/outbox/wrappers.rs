@@ -41,7 +41,7 @@ fn dispatched(leases: &[Lease]) -> Vec<Completion> {
     leases
         .iter()
         .map(|lease| Completion {
-            held: lease.lease_ref(),
+            lease: lease.lease_ref(),
             outcome: Outcome::new(CompletionState::Dispatched),
         })
         .collect()
@@ -109,7 +109,7 @@ on_each_postgres! {
         assert!(matches!(ingest.enqueue(&other_body[0]).await, Err(Error::KeyReused(_))));
 
         let stranger = Executor::new(&db.database(), "worker-2", 1);
-        let completion = Completion { held: leases[0].lease_ref(), outcome: Outcome::new(CompletionState::Dispatched) };
+        let completion = Completion { lease: leases[0].lease_ref(), outcome: Outcome::new(CompletionState::Dispatched) };
         assert!(matches!(stranger.complete(&completion).await, Err(Error::LeaseLost(_))));
 
         let contradiction = Completion {
@@ -157,7 +157,7 @@ on_each_postgres! {
             retry_delay_seconds: Some(0.0),
             ..Outcome::new(CompletionState::Retryable)
         };
-        executor.complete(&Completion { held: leases[12].lease_ref(), outcome: again }).await.expect("it is held");
+        executor.complete(&Completion { lease: leases[12].lease_ref(), outcome: again }).await.expect("it is held");
         let elsewhere = NewPayment { rail_type: "elsewhere".to_owned(), ..payments(21).remove(20) };
         Ingest::new(&db.database(), 1).enqueue(&elsewhere).await.expect("enqueued");
 

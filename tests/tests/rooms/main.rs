@@ -29,6 +29,9 @@ const ARROWS: [(&str, &[&str]); 12] = [
 /// What a room without I/O does not have.
 const IMPURE: [&str; 6] = ["hyper", "reqwest", "rustls", "sqlx", "tokio", "wasmtime"];
 const PURE: [&str; 3] = ["payment", "form", "verdict"];
+/// Nor this in its sources: the machine, and its clock.
+const OUTSIDE: [&str; 7] =
+    ["std::env", "std::fs", "std::net", "std::process", "std::thread", "Instant::now", "Utc::now"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -78,7 +81,28 @@ fn rooms_that_decide_do_no_io() {
         let found: Vec<_> =
             dependencies(room).into_iter().filter(|name| IMPURE.contains(&name.as_str())).collect();
         assert!(found.is_empty(), "{room} has {found:?}");
+        assert_eq!(sources_with(room, &OUTSIDE), Vec::<String>::new(), "{room} reaches outside");
     }
+}
+
+#[test]
+fn money_is_no_float_and_a_payment_knows_no_rail_by_name() {
+    for room in ["payment", "form"] {
+        assert_eq!(sources_with(room, &["f32", "f64"]), Vec::<String>::new(), "{room}");
+    }
+    assert_eq!(sources_with("payment", &["\"mtn", "\"airtel"]), Vec::<String>::new());
+}
+
+/// The files of a room in which one of these stands.
+fn sources_with(room: &str, words: &[&str]) -> Vec<String> {
+    let mut files = Vec::new();
+    sizes::sources(&host().join(room).join("src"), &mut files);
+    assert!(!files.is_empty(), "{room} has sources");
+    let has_one = |path: &PathBuf| {
+        let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        words.iter().any(|word| text.contains(word))
+    };
+    files.into_iter().filter(has_one).map(|path| path.display().to_string()).collect()
 }
 
 #[test]

@@ -9,7 +9,7 @@ use syn::visit::Visit;
 const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 60;
 
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+pub(super) fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
         let path = entry.expect("an entry").path();
         if path.is_dir() && !path.ends_with("target") {

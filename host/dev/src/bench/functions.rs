@@ -68,7 +68,7 @@ async fn claim(executor: Executor, payments: usize, claimed: Sender<Vec<Lease>>)
 /// What a host writes of the mock's answer.
 fn completion(lease: &Lease) -> Completion {
     Completion {
-        held: lease.lease_ref(),
+        lease: lease.lease_ref(),
         outcome: Outcome {
             money_moved: Some(MoneyMoved::Yes),
             rail_reference: Some("mock-0123456789abcdef".to_owned()),

@@ -7,7 +7,7 @@ use prometheus::{HistogramVec, IntCounterVec};
 use verdict::call_error::CallError;
 use verdict::witness::GateRule;
 
-use crate::hint::Hint;
+use crate::callback_result::CallbackResult;
 
 const SECONDS: [f64; 11] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 5.0, 30.0];
 
@@ -26,7 +26,11 @@ pub struct CallMetrics {
 impl CallMetrics {
     pub(super) fn new(registry: &Registry) -> prometheus::Result<Self> {
         Ok(Self {
-            call_seconds: registry.histograms("plugin_call_seconds", "Time in an adapter.", &SECONDS)?,
+            call_seconds: registry.histograms(
+                "plugin_call_seconds",
+                "Time of one call: the adapter, and the wait for its rail.",
+                &SECONDS,
+            )?,
             traps: registry.counters(
                 "plugin_traps_total",
                 "Adapter calls that ended in a trap, a limit or a deadline.",
@@ -55,7 +59,7 @@ impl CallMetrics {
             callbacks: registry.counters(
                 "callbacks_total",
                 "Callbacks of rails, by what became of them.",
-                &["rail", "hint"],
+                &["rail", "result"],
             )?,
         })
     }
@@ -67,8 +71,8 @@ impl CallMetrics {
         for rule in GateRule::ALL {
             self.denied.with_label_values(&[rail, rule.as_str()]);
         }
-        for hint in Hint::ALL {
-            self.callbacks.with_label_values(&[rail, hint.as_str()]);
+        for result in CallbackResult::ALL {
+            self.callbacks.with_label_values(&[rail, result.as_str()]);
         }
         for counter in [&self.vetoes, &self.stopped, &self.rate_limited] {
             counter.with_label_values(&[rail]);

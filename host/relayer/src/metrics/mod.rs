@@ -17,7 +17,7 @@ use outbox::lease::Repaired;
 use outbox::read::QueueCount;
 use outbox::unconfirmed_commits;
 
-use crate::hint::Hint;
+use crate::callback_result::CallbackResult;
 
 /// All that a host counts of its payments.
 #[derive(Debug)]
@@ -75,8 +75,8 @@ impl Metrics {
     }
 
     /// The rail's name is the caller's to choose.
-    pub(crate) fn called_back(&self, rail: &str, hint: Hint) {
-        self.calls.callbacks.with_label_values(&[self.label(rail), hint.as_str()]).inc();
+    pub(crate) fn called_back(&self, rail: &str, result: CallbackResult) {
+        self.calls.callbacks.with_label_values(&[self.label(rail), result.as_str()]).inc();
     }
 
     /// Rails that we do not serve share one label: their names are free text elsewhere, and labels must not grow with them.

@@ -204,13 +204,13 @@ impl Run {
 
 /// Every exchange of a call, what came of it, and what the guest wrote.
 fn show(exchanged: &Exchanged) -> anyhow::Result<()> {
-    let attempt = &exchanged.attempt;
+    let report = &exchanged.report;
     let safe = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes).into_owned();
         text.lines().map(|line| payment::plain(line).into_owned()).collect::<Vec<_>>()
     };
-    out(&format!("\n== {}, {} ms\n", exchanged.task.as_str(), attempt.took.as_millis()))?;
-    for recorded in &attempt.recorded {
+    out(&format!("\n== {}, {} ms\n", exchanged.task.as_str(), report.took.as_millis()))?;
+    for recorded in &report.recorded {
         for line in safe(&recorded.request) {
             out(&format!("{} > {line}\n", recorded.step))?;
         }
@@ -222,10 +222,10 @@ fn show(exchanged: &Exchanged) -> anyhow::Result<()> {
             out(&format!("{} < {line}\n", recorded.step))?;
         }
     }
-    for line in &attempt.log {
+    for line in &report.log {
         out(&format!("adapter says: {line}\n"))?;
     }
-    out(&format!("{}\n", attempt.heard))?;
+    out(&format!("{}\n", report.heard))?;
     Ok(())
 }
 

@@ -35,7 +35,7 @@ fn write(folder: &Path, mut exchanged: UnboundedReceiver<Exchanged>) {
 
 /// Of a call that came to a reply: what a trap or a silence is nobody can judge again.
 fn case(exchanged: Exchanged) -> Option<Case> {
-    if !matches!(exchanged.attempt.heard, CallResult::Reading(_) | CallResult::Unprepared { .. }) {
+    if !matches!(exchanged.report.heard, CallResult::Reading(_) | CallResult::Unprepared { .. }) {
         return None;
     }
     let operation = match exchanged.task {
@@ -45,7 +45,7 @@ fn case(exchanged: Exchanged) -> Option<Case> {
     };
     let payment = serde_json::from_str(&exchanged.payment.payload).ok()?;
     let outbox_id = exchanged.payment.origin.outbox_id;
-    Case::of(operation, outbox_id, payment, exchanged.captured, &exchanged.attempt)
+    Case::of(operation, outbox_id, payment, exchanged.captured, &exchanged.report)
 }
 
 fn line(folder: &Path, files: &mut BTreeMap<String, File>, rail: &str, case: &Case) -> anyhow::Result<()> {

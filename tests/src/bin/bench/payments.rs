@@ -46,7 +46,7 @@ pub(crate) fn completions(leases: &[Lease]) -> Vec<Completion> {
     leases
         .iter()
         .map(|lease| Completion {
-            held: lease.lease_ref(),
+            lease: lease.lease_ref(),
             outcome: Outcome {
                 rail_reference: Some(format!("reference-{}", lease.sequence_id)),
                 latency_ms: Some(180),

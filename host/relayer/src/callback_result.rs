@@ -2,11 +2,11 @@
 
 /// What became of a callback, as it is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hint {
+pub enum CallbackResult {
     /// It was signed and says something of the payment: it is kept, and settles the payment where it is final.
     Kept,
     /// It was signed and final, and the adapter does not confirm it or failed at it: the rail is to send it again.
-    Braked,
+    Vetoed,
     /// It was signed and names a payment that is not known here. A person has to look.
     Unmatched,
     /// The payment is asked about now.
@@ -19,14 +19,14 @@ pub enum Hint {
     Failed,
 }
 
-impl Hint {
+impl CallbackResult {
     pub const ALL: [Self; 7] =
-        [Self::Kept, Self::Braked, Self::Unmatched, Self::Taken, Self::Idle, Self::Forged, Self::Failed];
+        [Self::Kept, Self::Vetoed, Self::Unmatched, Self::Taken, Self::Idle, Self::Forged, Self::Failed];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Kept => "kept",
-            Self::Braked => "braked",
+            Self::Vetoed => "vetoed",
             Self::Unmatched => "unmatched",
             Self::Taken => "taken",
             Self::Idle => "idle",
