@@ -151,7 +151,7 @@ pub(crate) fn list(violations: &[Violation]) -> String {
 /// The host reads a verdict that the adapter does not bear out.
 pub(crate) fn vetoed(reading: &Reading, error_code: ErrorCode) -> Option<Decision> {
     let theirs = match reading.veto? {
-        Veto::Opposite => "reads the opposite",
+        Veto::Opposite => "the opposite",
         Veto::Doubt => "does not confirm it",
     };
     let why = format!("the host reads {} and the adapter {theirs}", reading.side().as_str());
