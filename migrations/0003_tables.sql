@@ -44,13 +44,13 @@ comment on column symphony.rails.key_forms is
   'The provider of the rail, and where and in which form a request carries the key. They change only while no open payment of the rail may be known there: under another form of its key or at another provider a payment would not be recognised, and would be paid again.';
 comment on column symphony.rails.sla_seconds is 'A payment open for longer stands in payments_needing_review.';
 
-create table symphony.rail_rate_grants (
+create table symphony.rail_token_buckets (
   rail_type   text collate "C" primary key references symphony.rails,
   tokens      double precision not null check (tokens >= 0),
   refilled_at timestamptz not null
 ) with (fillfactor = 20);
 
-comment on table symphony.rail_rate_grants is
+comment on table symphony.rail_token_buckets is
   'A token bucket per rail with a rate. The claim charges it, so that the rate holds for all hosts together. A host cannot give back what it does not use.';
 
 create table symphony.rail_fronts (

@@ -207,9 +207,9 @@ begin
         v_limits[array_position(p_rails, v_rail.rail_type)] := v_rail.room - v_taken_of_rail;
       end if;
       if v_rail.rate_per_second is not null then
-        update symphony.rail_rate_grants g
+        update symphony.rail_token_buckets b
            set tokens = v_tokens - v_taken_of_rail, refilled_at = v_refilled_at
-         where g.rail_type = v_rail.rail_type;
+         where b.rail_type = v_rail.rail_type;
       end if;
       exit when v_left <= 0;
     end loop;

@@ -7,13 +7,13 @@ create or replace function symphony.lock_rate_bucket(
 declare
   v_now timestamptz;
 begin
-  insert into symphony.rail_rate_grants (rail_type, tokens, refilled_at)
+  insert into symphony.rail_token_buckets (rail_type, tokens, refilled_at)
   values (p_rail_type, p_burst, p_now)
   on conflict (rail_type) do nothing;
-  select g.tokens, g.refilled_at
+  select b.tokens, b.refilled_at
     into tokens, refilled_at
-    from symphony.rail_rate_grants g
-   where g.rail_type = p_rail_type
+    from symphony.rail_token_buckets b
+   where b.rail_type = p_rail_type
      for update;
   -- Another claim may have held the bucket for a while. The time that counts is when our turn came.
   v_now := symphony.clock();

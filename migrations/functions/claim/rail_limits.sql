@@ -9,13 +9,13 @@ create or replace function symphony.rail_limits(
            p_narrowed[u.at],
            -- Rows that the rail's token bucket cannot pay for must not take the place of other rails.
            least(coalesce(p_limits[u.at], p_batch_size), p_batch_size,
-                 floor(coalesce(symphony.refilled(g.tokens, g.refilled_at, p_now, r.rate_per_second, r.burst),
+                 floor(coalesce(symphony.refilled(b.tokens, b.refilled_at, p_now, r.rate_per_second, r.burst),
                                 r.burst))::int),
            coalesce(p_lease_seconds[u.at], p_default_lease_seconds), coalesce(p_after[u.at], '-infinity'),
            r.rate_per_second, r.burst
       from generate_subscripts(p_rails, 1) as u(at)
       left join symphony.rails r on r.rail_type = p_rails[u.at]
-      left join symphony.rail_rate_grants g on g.rail_type = r.rail_type
+      left join symphony.rail_token_buckets b on b.rail_type = r.rail_type
   $$;
 
 comment on function symphony.rail_limits(int, timestamptz, text[], int[], double precision[], timestamptz[], double precision, text[]) is

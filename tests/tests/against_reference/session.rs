@@ -46,7 +46,7 @@ const CLEAR: &str = "
     delete from symphony.payment_outbox_resolutions;
     delete from symphony.payment_outbox_reissues;
     delete from symphony.participants;
-    delete from symphony.rail_rate_grants;
+    delete from symphony.rail_token_buckets;
     delete from symphony.rail_fronts;
     delete from symphony.rails;
     delete from symphony.relay_hosts;

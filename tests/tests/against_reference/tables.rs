@@ -83,10 +83,10 @@ const TABLES: [Table; 13] = [
         "rails",
         "select r.rail_type, r.state = 'PAUSED' as paused, r.deduplicates, r.hand_over_marks, r.rate_per_second, r.burst,
                 us(r.changed_at) changed_at,
-                (4 * least(r.burst, coalesce(g.tokens + r.rate_per_second
-                   * extract(epoch from symphony.clock() - g.refilled_at), r.burst)))::bigint as quarter_tokens
+                (4 * least(r.burst, coalesce(b.tokens + r.rate_per_second
+                   * extract(epoch from symphony.clock() - b.refilled_at), r.burst)))::bigint as quarter_tokens
            from symphony.rails r
-           left join symphony.rail_rate_grants g on g.rail_type = r.rail_type",
+           left join symphony.rail_token_buckets b on b.rail_type = r.rail_type",
         rails,
     ),
     (
@@ -112,7 +112,7 @@ fn sequences(model: &Outbox) -> Rows {
 /// Tables without a counterpart in the model, and why that is no gap.
 const APART: [&str; 9] = [
     "payment_outbox_claims", // an index of leases; `ALWAYS_EMPTY` holds it against the leases themselves
-    "rail_rate_grants",      // compared as tokens at this moment, with the rails
+    "rail_token_buckets",      // compared as tokens at this moment, with the rails
     "payment_outbox_verdicts", // written by retention only, which the sequences do not run
     "payment_outbox_partitions", // written by retention only
     "schema_migrations",     // written by migrate only

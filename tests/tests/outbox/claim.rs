@@ -275,7 +275,7 @@ on_each_postgres! {
             db.move_clock("0").await;
             let back = hands.claim(100).await.len();
             assert_eq!(back, 5, "a second's worth after a step of {step}");
-            let ahead = hands.count("rail_rate_grants where refilled_at > symphony.clock()").await;
+            let ahead = hands.count("rail_token_buckets where refilled_at > symphony.clock()").await;
             assert_eq!(ahead, 0, "the bucket is of this time again");
         }
     }
