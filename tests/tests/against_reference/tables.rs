@@ -112,7 +112,7 @@ fn sequences(model: &Outbox) -> Rows {
 /// Tables without a counterpart in the model, and why that is no gap.
 const APART: [&str; 9] = [
     "payment_outbox_claims", // an index of leases; `ALWAYS_EMPTY` holds it against the leases themselves
-    "rail_token_buckets",      // compared as tokens at this moment, with the rails
+    "rail_token_buckets",    // compared as tokens at this moment, with the rails
     "payment_outbox_verdicts", // written by retention only, which the sequences do not run
     "payment_outbox_partitions", // written by retention only
     "schema_migrations",     // written by migrate only

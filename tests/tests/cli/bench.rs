@@ -60,6 +60,24 @@ fn a_benchmark_measures_us_the_limit_and_rivals_and_names_the_one_that_fails() {
     assert!(plot.starts_with("<svg") && plot.contains("railhost"), "{plot}");
 }
 
+/// A host of ours that does not start, or a scenario that does not fit it any more, is seen nowhere else.
+#[test]
+fn every_scenario_of_the_benchmark_runs_with_us_in_it() {
+    let place = ConfigFolder::new(UNREACHABLE);
+    let scenarios = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/bench");
+    let files: Vec<String> = fs::read_dir(scenarios)
+        .expect("the scenarios are there")
+        .map(|entry| entry.expect("an entry").path().display().to_string())
+        .collect();
+    assert!(files.len() > 5, "{files:?}");
+    let mut arguments = vec!["bench", "--quick", "--only", "railhost", "--out", "out"];
+    arguments.extend(files.iter().map(String::as_str));
+    let output = place.run(&arguments);
+    let said = text(&output.stdout) + &text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(!said.contains("failed"), "{said}");
+}
+
 #[test]
 fn a_benchmark_that_cannot_be_is_refused_before_anything_starts() {
     let place = ConfigFolder::new(UNREACHABLE);

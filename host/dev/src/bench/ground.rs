@@ -84,7 +84,7 @@ impl BenchSetup {
 
     /// A time that cannot become as short as counts become small.
     pub(super) fn scaled_seconds(&self, seconds: u64) -> u64 {
-        if self.quick { seconds.min(4) } else { seconds }
+        if self.quick { seconds.min(8) } else { seconds }
     }
 
     pub(super) fn rounds(&self, scenario: &Scenario) -> usize {

@@ -54,15 +54,15 @@ impl Host {
     ) -> anyhow::Result<Self> {
         let folder = bed.folder(&format!("hosts/{}-{number}", db.name))?;
         write_configuration(&folder, &bed.compiled(), rails)?;
-        let mut child = Command::new(std::env::current_exe()?)
-            .arg("--config")
-            .arg(folder.join("host.toml"))
-            .arg("serve")
-            .current_dir(&folder)
-            .env("DATABASE_URL", &db.url)
-            .env_remove("RAILHOST_CONFIG")
-            .env_remove("RAILHOST_LOG")
-            .env_remove("RAILHOST_LOG_FORMAT")
+        // The database has to know the rails before a host serves them.
+        let told = railhost(&folder, db, "migrate")?
+            .stdin(Stdio::null())
+            .output()
+            .context("railhost does not run")?;
+        if !told.status.success() {
+            bail!("railhost migrate: {}", String::from_utf8_lossy(&told.stderr).trim_end());
+        }
+        let mut child = railhost(&folder, db, "serve")?
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -152,6 +152,21 @@ pub(super) async fn until(
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
+}
+
+/// A command of this binary, under the configuration of a host.
+fn railhost(folder: &Path, db: &Db, name: &str) -> anyhow::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command
+        .arg("--config")
+        .arg(folder.join("host.toml"))
+        .arg(name)
+        .current_dir(folder)
+        .env("DATABASE_URL", &db.url)
+        .env_remove("RAILHOST_CONFIG")
+        .env_remove("RAILHOST_LOG")
+        .env_remove("RAILHOST_LOG_FORMAT");
+    Ok(command)
 }
 
 fn write_configuration(folder: &Path, cache: &Path, rails: &[RailFile]) -> anyhow::Result<()> {

@@ -45,13 +45,16 @@ async fn by_us(ground: &BenchSetup, calls: usize, delay: Duration) -> anyhow::Re
     let rail = Rail::start(delay).await?;
     let file = rails::plain(PLAIN, rail.base(), u32::try_from(calls)?);
     let host = [Host::start(bed, &db, 0, &[file]).await?];
+    // A host begins a rail with one payment, and waits for what becomes of it.
+    Flow { name: "first", ..Flow::over(PLAIN) }.accept(&db, 1).await?;
+    ours::until(&host, 1, |_| true).await?;
     sleep(SETTLE).await;
     let (idle_kib, idle_us) = (host[0].resident_kib(), host[0].cpu_us());
     let began = Instant::now();
     Flow::over(PLAIN).accept(&db, calls).await?;
-    until_open(calls, began, delay, || rail.arrived()).await?;
+    until_open(calls, began, delay, || rail.arrived() - 1).await?;
     let peak_kib = host[0].resident_kib();
-    ours::until(&host, calls, |_| true).await?;
+    ours::until(&host, calls + 1, |_| true).await?;
     let cpu_us = host[0].cpu_us() - idle_us;
     let [host] = host;
     host.end().await?;

@@ -1,4 +1,4 @@
-//! The figures of the outbox, measured on a PostgreSQL of our own: `cargo run --release -p railhost-tests --bin bench`.
+//! The figures of the outbox, measured on a PostgreSQL of our own: `cargo run --profile dist -p railhost-tests --bin bench`.
 //!
 //! Every figure is a ratio of two things measured in turns in one run, so that a slow machine slows both. Nothing here
 //! fails because of a figure: the table says what was met and what was missed.

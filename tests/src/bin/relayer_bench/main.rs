@@ -1,4 +1,4 @@
-//! The figures of the relayer: `cargo run --release -p railhost-tests --bin relayer_bench`.
+//! The figures of the relayer: `cargo run --profile dist -p railhost-tests --bin relayer_bench`.
 //!
 //! Ratios of two things measured in turns in one run, on a PostgreSQL of its own with `fsync` and `synchronous_commit` on.
 //! Nothing here fails because of a figure: the table says what was met.

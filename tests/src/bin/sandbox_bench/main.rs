@@ -1,4 +1,4 @@
-//! The figures of the sandbox: `cargo run --release -p railhost-tests --bin sandbox_bench`.
+//! The figures of the sandbox: `cargo run --profile dist -p railhost-tests --bin sandbox_bench`.
 //!
 //! Ratios of two things measured in turns in one run. Nothing here fails because of a figure: the table says what was met.
 //!
