@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use faults::{self, Guard, LEFT_OUT};
 use observe::Registry;
+use outbox::Database;
 use outbox::enqueue::{Ingest, NewPayment};
 use outbox::operate::{Operator, RailFacts, Reason};
-use outbox::{Database, Error};
 use rail::{self, Rails, Reloaded, Rules, Sandbox};
-use relayer::{self, Metrics, RelayerOptions};
+use relayer::{self, Metrics, RelayerOptions, RunError};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -81,7 +81,7 @@ pub const HOUR: Duration = Duration::from_secs(3600);
 pub struct Host {
     _folder: Option<TempDir>,
     stop: watch::Sender<bool>,
-    running: JoinHandle<Result<usize, Error>>,
+    running: JoinHandle<Result<usize, RunError>>,
     pub metrics: Arc<Metrics>,
     sandbox: Arc<Sandbox>,
     rails: Arc<Rails>,

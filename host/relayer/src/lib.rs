@@ -2,7 +2,7 @@
 //!
 //! In the order in which a payment meets them:
 //!
-//! - [`mod@run`]: a host from its start to its end · [`host`]: what its parts share · [`options`]: how it works
+//! - [`mod@run`]: a host from its start to its end ([`run_error`]) · [`host`]: what its parts share · [`options`]: how it works
 //! - [`claim`]: leases what is due, when [`rhythm`] says so ([`presence`], [`notifications`], [`database_clock`], [`unanswered`])
 //! - [`lane`]: how much a rail may take ([`queue_view`], [`breaker`], [`breaker_state`], [`refusals`])
 //! - [`lanes`]: all of them ([`new_rails`])
@@ -53,6 +53,7 @@ mod refusals;
 mod report;
 mod rhythm;
 mod run;
+mod run_error;
 mod signs;
 mod stop;
 mod unanswered;
@@ -63,3 +64,4 @@ pub use health::Health;
 pub use metrics::Metrics;
 pub use options::{Exchanged, RelayerOptions};
 pub use run::run;
+pub use run_error::RunError;

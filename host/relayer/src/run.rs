@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use outbox::Database;
 use outbox::lease::Executor;
-use outbox::{Database, Error};
 use rail::{Rails, Sandbox};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
@@ -17,6 +17,7 @@ use crate::mark_requests::Marker;
 use crate::metrics::Metrics;
 use crate::options::RelayerOptions;
 use crate::persist::retry_while_unreachable;
+use crate::run_error::RunError;
 use crate::{claim, housekeeping, mark_writer, report};
 
 /// After the time to drain: what cannot be written as an outcome is kept as a late answer, if that is possible.
@@ -31,7 +32,7 @@ pub async fn run(
     metrics: Arc<Metrics>,
     options: RelayerOptions,
     shutdown: watch::Receiver<bool>,
-) -> Result<usize, Error> {
+) -> Result<usize, RunError> {
     let executor = |connections| Executor::new(database, options.worker_id.clone(), connections);
     let (claimer, writers) =
         (executor(1), report::WRITES_MAX.min(options.connections.saturating_sub(2)).max(1));
@@ -72,9 +73,9 @@ pub async fn run(
     tokio::select! {
         claimed = claim::run(&host, database, ended) => claimed?,
         // It ends by itself only after the last attempt. Nothing may be sent that nobody writes down.
-        ended = &mut reporter => return Err(Error::Schema(format!("the reporter ended: {ended:?}"))),
+        ended = &mut reporter => return Err(RunError::TaskEnded { task: "the reporter", ended }),
         // Without it leases run out during calls, and the leases of dead hosts are not ended.
-        ended = &mut housekeeper => return Err(Error::Schema(format!("housekeeping ended: {ended:?}"))),
+        ended = &mut housekeeper => return Err(RunError::TaskEnded { task: "housekeeping", ended }),
     }
     let left = drain(&host, reporter).await;
     housekeeper.abort();

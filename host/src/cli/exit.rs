@@ -52,7 +52,11 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     if error.is::<dev::embedded::Error>() {
         return UNAVAILABLE.into();
     }
-    match error.downcast_ref::<outbox::Error>() {
+    let of_host = || match error.downcast_ref::<relayer::RunError>()? {
+        relayer::RunError::Database(error) => Some(error),
+        relayer::RunError::TaskEnded { .. } => None,
+    };
+    match error.downcast_ref::<outbox::Error>().or_else(of_host) {
         Some(outbox::Error::Unreachable(_) | outbox::Error::Schema(_) | outbox::Error::LoginRefused(_)) => {
             UNAVAILABLE.into()
         }
