@@ -12,6 +12,6 @@ create function symphony.uuidv7() returns uuid
 
 create function symphony.refuse_change() returns trigger
   language plpgsql
-  as $$ begin return null; end $$;
+  as $$ begin raise exception 'the functions of this schema are not applied: run railhost migrate'; end $$;
 
 reset role;

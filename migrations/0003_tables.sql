@@ -70,7 +70,7 @@ create table symphony.relay_hosts (
 ) with (fillfactor = 20);
 
 comment on table symphony.relay_hosts is
-  'Hosts that reported lately: which rails they serve (a rail nobody serves is unroutable) and whether they sleep (only then does enqueue ring).';
+  'Hosts that reported lately: which rails they serve (a rail nobody serves is unroutable) and whether they sleep (only then does enqueue notify).';
 comment on column symphony.relay_hosts.digests is
   'Per rail, the digests of component and rail file in short, so that hosts notice when they do not run the same.';
 
@@ -200,7 +200,7 @@ create table symphony.payment_outbox_claims (
 alter table symphony.payment_outbox_claims alter column outbox_ids set storage external;
 
 comment on table symphony.payment_outbox_claims is
-  'The index of leases by expiry and holder: one row per claim and rail. It is written with the leases and removed after their end. An index on the lease columns would cost every claim its HOT update. The truth is the pending row: sweep_leases adds what is missing here.';
+  'The index of leases by expiry and holder: one row per claim and rail. It is written with the leases and removed after their end. An index on the lease columns would cost every claim its HOT update. The truth is the pending row: find_stray_leases adds what is missing here.';
 
 create table symphony.payment_outbox_records (
   key_digest     uuid primary key,

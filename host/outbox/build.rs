@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let path = format!("/{FUNCTIONS}/{name}.sql");
             writeln!(
                 list,
-                "    File {{ name: {name:?}, sql: include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {path:?})) }},"
+                "    FunctionFile {{ name: {name:?}, sql: include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {path:?})) }},"
             )?;
         }
     }

@@ -41,14 +41,14 @@ pub(crate) enum Error {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct File {
+struct ConfigFile {
     database: DatabaseSection,
     embedded: Embedded,
-    retention: Retention,
-    adapters: Adapters,
+    retention: RetentionConfig,
+    adapters: AdaptersConfig,
     relayer: Relayer,
     callbacks: Callbacks,
-    /// The folder of the rails' files, relative to this one.
+    /// The folder of the rail files, relative to this one.
     rails: Option<PathBuf>,
     /// Refuses what is good for development only.
     production: bool,
@@ -70,19 +70,19 @@ impl Default for Embedded {
 /// How long the history stays, and where it goes.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Retention {
+pub(crate) struct RetentionConfig {
     pub attempts_days: i32,
     pub months_ahead: i32,
     pub export_folder: PathBuf,
 }
 
-impl Default for Retention {
+impl Default for RetentionConfig {
     fn default() -> Self {
         Self { attempts_days: 400, months_ahead: 3, export_folder: ".railhost/exports".into() }
     }
 }
 
-impl Retention {
+impl RetentionConfig {
     fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if self.attempts_days < RETENTION_DAYS_MIN {
@@ -101,21 +101,21 @@ impl Retention {
 /// Where adapters run.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Adapters {
+pub(crate) struct AdaptersConfig {
     /// Compiled code; a folder that nobody else may write to.
     pub cache: PathBuf,
     /// Calls at a time, in this process.
     pub calls_max: usize,
 }
 
-impl Default for Adapters {
+impl Default for AdaptersConfig {
     fn default() -> Self {
         Self { cache: ".railhost/compiled".into(), calls_max: CALLS_DEFAULT }
     }
 }
 
-impl Adapters {
-    /// A rail that fills its places must leave the others theirs.
+impl AdaptersConfig {
+    /// A rail that fills its call slots must leave the other rails theirs.
     fn problem(&self, rails: &BTreeMap<String, Definition>) -> Option<String> {
         let wanted: usize = rails.values().map(|rail| rail.file.pace.concurrency as usize).sum();
         (wanted > self.calls_max).then(|| {
@@ -135,7 +135,7 @@ pub(crate) struct Relayer {
     pub listen: Option<SocketAddr>,
     /// Connections to the database, besides the one that listens.
     connections: u32,
-    /// Looks at the queue this often though nobody rang.
+    /// Looks at the queue this often without a notification too.
     poll_ms: u32,
     /// What is in flight may take this long after SIGTERM.
     drain_seconds: u32,
@@ -200,13 +200,13 @@ pub(crate) struct Config {
     schema: SchemaName,
     #[cfg_attr(not(feature = "dev"), expect(dead_code, reason = "of the development mode"))]
     pub embedded: Embedded,
-    pub retention: Retention,
-    pub adapters: Adapters,
+    pub retention: RetentionConfig,
+    pub adapters: AdaptersConfig,
     pub relayer: Relayer,
     pub callbacks: Callbacks,
-    /// Where the rails' files are.
+    /// Where the rail files are.
     pub rails_folder: PathBuf,
-    /// By name, which is the name of the rail's file.
+    /// By name, which is the name of the rail file.
     pub rails: BTreeMap<String, Definition>,
     /// Refuses what is good for development only.
     pub production: bool,
@@ -228,7 +228,8 @@ impl Config {
 
     /// The same for somebody who wants to know all that is wrong. Only a file that cannot be read at all is an error.
     pub(crate) fn gather(file: &Path, asked_for: bool) -> Result<Self, Error> {
-        let parsed: File = if asked_for || file.exists() { parse(file)? } else { File::default() };
+        let parsed: ConfigFile =
+            if asked_for || file.exists() { parse(file)? } else { ConfigFile::default() };
         let mut wrong = parsed.retention.problems();
         wrong.extend(parsed.relayer.problems());
         if parsed.production && parsed.relayer.record_to.is_some() {
@@ -305,7 +306,7 @@ pub(crate) fn rail_facts(name: &str, definition: &Definition) -> RailFacts {
     }
 }
 
-/// All rails' files that are sound in themselves, and what is wrong with them and with the others.
+/// All rail files that are sound in themselves, and what is wrong with them and with the others.
 fn load_rails(folder: &Path, production: bool) -> (BTreeMap<String, Definition>, Vec<Error>) {
     let (mut rails, mut problems) = (BTreeMap::new(), Vec::new());
     let invalid = |file: &Path, problem: String| Error::Invalid { file: file.display().to_string(), problem };

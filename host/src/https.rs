@@ -30,7 +30,8 @@ pub(crate) async fn send(
     let tcp = TcpStream::connect((host.as_str(), port)).await?;
     let length = HeaderValue::from(request.body().len());
     request.headers_mut().insert(CONTENT_LENGTH, length);
-    request.headers_mut().insert(HOST, HeaderValue::from_str(authority.as_str())?);
+    let named = authority.as_str().rsplit('@').next().unwrap_or_default();
+    request.headers_mut().insert(HOST, HeaderValue::from_str(named)?);
     *request.uri_mut() =
         uri.path_and_query().map_or_else(|| Ok(Uri::from_static("/")), |path| path.as_str().parse())?;
     let request = request.map(Full::new);
@@ -57,13 +58,16 @@ async fn exchange(
 
 /// By which a server knows us: a certificate and its key, in PEM.
 #[derive(Debug)]
-pub(crate) struct Identity<'p> {
+pub(crate) struct ClientIdentity<'p> {
     pub certificate: &'p [u8],
     pub key: &'p [u8],
 }
 
 /// Trusts the system's roots, or the one that is given.
-pub(crate) fn tls(root: Option<&[u8]>, identity: Option<Identity<'_>>) -> anyhow::Result<Arc<ClientConfig>> {
+pub(crate) fn tls(
+    root: Option<&[u8]>,
+    identity: Option<ClientIdentity<'_>>,
+) -> anyhow::Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
     match root {
         Some(pem) => {
@@ -81,7 +85,7 @@ pub(crate) fn tls(root: Option<&[u8]>, identity: Option<Identity<'_>>) -> anyhow
         .with_root_certificates(roots);
     Ok(Arc::new(match identity {
         None => config.with_no_client_auth(),
-        Some(Identity { certificate, key }) => {
+        Some(ClientIdentity { certificate, key }) => {
             let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<_, _>>();
             let key = PrivateKeyDer::from_pem_slice(key).context("the client's key is not PEM")?;
             config.with_client_auth_cert(chain.context("the client's certificate is not PEM")?, key)?

@@ -40,11 +40,11 @@ const ROOMS: [&str; 6] = ["dev", "observe", "outbox", "rail", "railhost", "relay
 #[derive(Debug)]
 pub(crate) struct Telemetry(Option<SdkTracerProvider>);
 
-static TELLS_SPANS: AtomicBool = AtomicBool::new(false);
+static SPANS_WANTED: AtomicBool = AtomicBool::new(false);
 
 /// Spans of payments are worth their price: to a collector, and where every step is told.
 pub(crate) fn tells_spans() -> bool {
-    TELLS_SPANS.load(Ordering::Relaxed)
+    SPANS_WANTED.load(Ordering::Relaxed)
 }
 
 impl Telemetry {
@@ -56,7 +56,7 @@ impl Telemetry {
         };
         let provider = collector::exporter()?;
         terminal::print::speak_json(format == LogFormat::Json);
-        TELLS_SPANS.store(provider.is_some() || tells_every_step(&told), Ordering::Relaxed);
+        SPANS_WANTED.store(provider.is_some() || tells_every_step(&told), Ordering::Relaxed);
         subscriber(format, told, provider.as_ref(), io::stderr).init();
         Ok(Self(provider))
     }
@@ -85,13 +85,13 @@ where
         LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),
     };
-    let lines = Picky { events: told.clone(), spans: None, inner: lines };
+    let lines = FilteredLayer { events: told.clone(), spans: None, inner: lines };
     let exported = provider.map(|_| Targets::new().with_targets(ROOMS.map(|room| (room, Level::INFO))));
     let spans = provider.zip(exported.clone()).map(|(provider, wanted)| {
         let inner = tracing_opentelemetry::layer().with_tracer(provider.tracer("railhost"));
-        Picky { events: wanted.clone(), spans: Some(wanted), inner }
+        FilteredLayer { events: wanted.clone(), spans: Some(wanted), inner }
     });
-    let loudest = loudest(&told).max(match provider {
+    let max_level = max_level(&told).max(match provider {
         Some(_) => LevelFilter::INFO,
         None => LevelFilter::WARN,
     });
@@ -102,16 +102,16 @@ where
             || exported.as_ref().is_some_and(|exported| exported.would_enable(target, level))
             || Notices::hears(metadata)
     };
-    let anybody = FilterFn::new(anybody).with_max_level_hint(loudest);
+    let anybody = FilterFn::new(anybody).with_max_level_hint(max_level);
     registry().with(anybody).with(Notices).with(lines).with(spans)
 }
 
-fn loudest(told: &Targets) -> LevelFilter {
+fn max_level(told: &Targets) -> LevelFilter {
     told.iter().map(|(_, level)| level).chain(told.default_level()).max().unwrap_or(LevelFilter::OFF)
 }
 
 fn tells_every_step(told: &Targets) -> bool {
-    loudest(told) >= LevelFilter::DEBUG
+    max_level(told) >= LevelFilter::DEBUG
 }
 
 fn read(filter: &str) -> anyhow::Result<Targets> {
@@ -125,14 +125,14 @@ fn read(filter: &str) -> anyhow::Result<Targets> {
 }
 
 /// A layer that is told only what it wants.
-struct Picky<L> {
+struct FilteredLayer<L> {
     events: Targets,
     /// All of them where none are named: who writes lines has to know every span that a line may stand in.
     spans: Option<Targets>,
     inner: L,
 }
 
-impl<L> Picky<L> {
+impl<L> FilteredLayer<L> {
     fn wants(&self, metadata: &Metadata<'_>) -> bool {
         let wanted = match metadata.is_event() {
             true => Some(&self.events),
@@ -142,7 +142,7 @@ impl<L> Picky<L> {
     }
 }
 
-impl<S, L> Layer<S> for Picky<L>
+impl<S, L> Layer<S> for FilteredLayer<L>
 where
     S: Subscriber + for<'s> LookupSpan<'s>,
     L: Layer<S>,

@@ -81,7 +81,7 @@ begin
     state := 'PENDING';
     return next;
   end loop;
-  perform symphony.ring();
+  perform symphony.notify_hosts();
 end
 $$;
 

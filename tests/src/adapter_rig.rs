@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use payment::{Instruction, Origin};
+use payment::{Instruction, PaymentIds};
 use rail::definition::Definition;
 use rail::{
     CallReport, CompileLimits, LoadError, LoadEvent, Loaded, Rails, Rules, Sandbox, SandboxOptions, Task,
@@ -106,7 +106,7 @@ pub fn guest(name: &str) -> Vec<u8> {
 
 /// A payment of 10.50 ZMW.
 pub fn instruction() -> Arc<Instruction> {
-    let origin = Origin {
+    let ids = PaymentIds {
         outbox_id: Uuid::now_v7(),
         instruction_id: "inv-1".to_owned(),
         participant_id: "acme".to_owned(),
@@ -114,7 +114,7 @@ pub fn instruction() -> Arc<Instruction> {
     };
     let payload =
         json!({ "amount": "10.50", "currency": "ZMW", "destination": { "msisdn": "260961234567" } });
-    Arc::new(Instruction::read(origin, &payload.to_string(), 1).expect("a good payment"))
+    Arc::new(Instruction::read(ids, &payload.to_string(), 1).expect("a good payment"))
 }
 
 /// A file that only its owner may read.
@@ -157,7 +157,7 @@ impl AdapterRig {
         self.folder.path().join(name)
     }
 
-    /// A rail's file for a component, with `more` in front of it. The rail answers with a plain text: paid, refused, later.
+    /// A rail file for a component, with `more` in front of it. The rail answers with a plain text: paid, refused, later.
     pub fn file(&self, component: &[u8], more: &str) -> String {
         let digest = Digest::of(component);
         let name = format!("{digest}.wasm");

@@ -107,7 +107,7 @@ impl Host {
 
     /// With the rails of a folder.
     ///
-    /// All places of a rail are taken from the start, or no test could look at many payments at a time. What is in flight may take
+    /// All call slots of a rail are taken from the start, or no test could look at many payments at a time. What is in flight may take
     /// as long as any fact when it is told to stop.
     pub async fn over(
         database: Database,
@@ -130,7 +130,7 @@ impl Host {
         Self { _folder: None, stop, running, metrics, sandbox, rails }
     }
 
-    /// Looks at its rails' files again; all of them are sound.
+    /// Looks at its rail files again; all of them are sound.
     pub async fn reload(&self) {
         let looked = self.rails.reload(&self.sandbox).await.expect("a folder");
         let refused: Vec<_> =
@@ -181,7 +181,7 @@ impl Process {
         Self::with(db, RAIL, "", &[])
     }
 
-    /// With its own rail, further configuration and environment. What it says is kept where RAILHOST_LOG is set. All places of
+    /// With its own rail, further configuration and environment. What it says is kept where RAILHOST_LOG is set. All call slots of
     /// its rail are taken from the start, unless the environment says what is left out. It may drain for as long as any fact takes,
     /// unless the configuration speaks of the relayer.
     pub fn with(db: &Db, rail: &str, config: &str, environment: &[(&str, &str)]) -> Self {
@@ -274,7 +274,7 @@ impl Process {
         self.child.wait().expect("reaped").code()
     }
 
-    /// A rail's file, while it runs.
+    /// A rail file, while it runs.
     pub fn put_rail(&self, name: &str, text: &str) {
         let rails = self.folder.path().join("config/rails");
         fs::write(rails.join(format!("{name}.new")), text).expect("written");

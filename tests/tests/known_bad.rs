@@ -45,7 +45,7 @@ impl Scenario {
     }
 
     fn start(&mut self) {
-        // With all places of the rail from the start: many payments are to meet the same fault.
+        // With all call slots of the rail from the start: many payments are to meet the same fault.
         let left_out = format!("{},{:?}", self.left_out.as_deref().unwrap_or_default(), Guard::BeginsWithOne);
         self.world.hosts.iter_mut().for_each(|host| host.start(&[(LEFT_OUT, &left_out)]));
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use conformance::{self, Case, Report, RuleResult};
+use conformance::{self, Case, RuleResult, SuiteReport};
 use harness::adapter_rig::{AdapterRig, guest};
 use harness::{Db, DbUser, Pg, forged, railhost, railhost_path};
 use payment::is_unsafe;
@@ -46,7 +46,7 @@ fn sandbox(cache: &Path) -> Sandbox {
     Sandbox::new(cache, railhost_path(), options).expect("a sandbox")
 }
 
-async fn report(name: &str) -> Report {
+async fn report(name: &str) -> SuiteReport {
     let rig = AdapterRig::new().await;
     fs::write(rig.path("guest.wasm"), guest(name)).expect("written");
     write_exchanges(&rig.path("exchanges"));
@@ -61,7 +61,7 @@ async fn report(name: &str) -> Report {
     report
 }
 
-fn failed(report: &Report) -> Vec<&str> {
+fn failed(report: &SuiteReport) -> Vec<&str> {
     report
         .findings
         .iter()
@@ -213,7 +213,7 @@ async fn a_new_adapter_builds_and_passes_and_can_be_signed() {
     let bare: Value = serde_json::from_str(&bare).expect("JSON");
     let findings = bare["findings"].as_array().expect("a list");
     let untested = findings.iter().filter(|finding| finding["verdict"] == "not-tested").count();
-    assert_eq!(untested, 8, "without the rail's file it says what it did not test");
+    assert_eq!(untested, 8, "without the rail file it says what it did not test");
 
     let inspected = place.answer(&["plugin", "inspect", &component]);
     assert_eq!(inspected["sha256"], report["sha256"]);

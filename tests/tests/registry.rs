@@ -1,4 +1,4 @@
-//! Components in a registry of container images: Debian's own registry, and its own tool to read what was pushed.
+//! Components in a registry of container images: `docker-registry` keeps them, `skopeo` reads what was pushed.
 
 use std::fs;
 use std::path::Path;

@@ -83,6 +83,8 @@ fn commands_of_development_are_not_offered_and_asked_for_they_say_who_has_them()
         assert_eq!(asked.status.code(), Some(64), "{command}");
         assert!(text(&asked.stderr).contains("railhost-dev has it"), "{}", text(&asked.stderr));
     }
+    let said = text(&run(&["plugin", "run", "myrail"]).stderr);
+    assert!(said.contains("plugin run is for development: railhost-dev has it"), "{said}");
     let offers: Vec<_> =
         help.lines().filter(|line| line.contains("--dev") && !line.contains("railhost-dev")).collect();
     assert_eq!(offers, Vec::<&str>::new());

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use rail::definition::Definition;
 use rail::{CallReport, Captures, Loaded, Sandbox};
 
-use super::case::{Case, Operation};
-use super::replay::Replay;
+use super::case::{Case, CaseOperation};
+use super::replay::ReplayedExchanges;
 
 /// An adapter on the bench.
 #[derive(Debug)]
 pub(super) struct TestBench {
     pub sandbox: Sandbox,
     pub loaded: Loaded,
-    pub replay: Arc<Replay>,
+    pub replay: Arc<ReplayedExchanges>,
     pub definition: Definition,
     pub cases: Vec<Case>,
 }
@@ -25,9 +25,14 @@ impl TestBench {
 }
 
 /// Plays a case from its beginning.
-pub(super) async fn call(sandbox: &Sandbox, loaded: &Loaded, replay: &Replay, case: &Case) -> CallReport {
+pub(super) async fn call(
+    sandbox: &Sandbox,
+    loaded: &Loaded,
+    replay: &ReplayedExchanges,
+    case: &Case,
+) -> CallReport {
     replay.begin(case);
-    if case.operation == Operation::Callback
+    if case.operation == CaseOperation::Callback
         && let (Some(callback), Some(told)) = (&loaded.form.callback, &case.reply)
     {
         let headers = told.headers.clone().into_iter().collect();

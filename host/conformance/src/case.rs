@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use payment::{Instruction, Origin};
-use rail::{CallReport, Recorded, RecordedReply, Task};
+use payment::{Instruction, PaymentIds};
+use rail::{CallReport, RecordedExchange, RecordedReply, Task};
 use verdict::answer::CallResult;
 use verdict::decision::{Class, Decision};
 use verdict::error_code::ErrorCode;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Operation {
+pub enum CaseOperation {
     Validate,
     Disburse,
     QueryStatus,
@@ -25,7 +25,7 @@ pub enum Operation {
     Callback,
 }
 
-impl Operation {
+impl CaseOperation {
     /// Its name in a recorded exchange.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ pub struct Case {
     /// The file's name, for messages.
     #[serde(skip)]
     pub name: String,
-    pub operation: Operation,
+    pub operation: CaseOperation,
     /// Of the payment; the suite's own where it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outbox_id: Option<Uuid>,
@@ -106,8 +106,8 @@ impl Expected {
     /// What came of a case.
     pub(super) fn found(case: &Case, report: &CallReport) -> Self {
         let class = match (case.operation, &report.heard) {
-            (Operation::Validate, CallResult::Valid) => Some(ExpectedClass::Valid),
-            (Operation::Validate, CallResult::Invalid(_)) => Some(ExpectedClass::Invalid),
+            (CaseOperation::Validate, CallResult::Valid) => Some(ExpectedClass::Valid),
+            (CaseOperation::Validate, CallResult::Invalid(_)) => Some(ExpectedClass::Invalid),
             _ => None,
         };
         match class {
@@ -257,7 +257,7 @@ impl Case {
 
     /// A call that was recorded, as a case that expects what came of it. None where nothing was sent.
     pub fn of(
-        operation: Operation,
+        operation: CaseOperation,
         outbox_id: Uuid,
         payment: Value,
         captured: BTreeMap<String, String>,
@@ -265,8 +265,9 @@ impl Case {
     ) -> Option<Self> {
         let decision = operation.judge(report);
         let (last, before) = report.recorded.split_last()?;
-        let reply =
-            |recorded: &Recorded| Some((recorded.step.clone(), CaseReply::of(recorded.reply.as_ref()?)));
+        let reply = |recorded: &RecordedExchange| {
+            Some((recorded.step.clone(), CaseReply::of(recorded.reply.as_ref()?)))
+        };
         Some(Self {
             name: String::new(),
             operation,
@@ -286,13 +287,13 @@ impl Case {
     }
 
     fn read(&self) -> Result<Instruction, String> {
-        let origin = Origin {
+        let ids = PaymentIds {
             outbox_id: self.outbox_id.unwrap_or(OUTBOX_ID),
             instruction_id: "conformance".to_owned(),
             participant_id: "conformance".to_owned(),
             sequence_id: 1,
         };
-        Instruction::read(origin, &self.payment.to_string(), 1).map_err(|violations| {
+        Instruction::read(ids, &self.payment.to_string(), 1).map_err(|violations| {
             violations
                 .iter()
                 .map(|violation| format!("{} {}", violation.field, violation.problem))

@@ -1,4 +1,4 @@
-//! The integrator's kit: whether an adapter and its rail's file come to the right verdicts, found out offline with recorded
+//! The integrator's kit: whether an adapter and its rail file come to the right verdicts, found out offline with recorded
 //! exchanges.
 //!
 //! - [`case`]: a recorded exchange · [`mod@replay`]: plays the rail · [`mod@bench`]: the adapter · [`rules`]: what must hold · [`report`]: what was found
@@ -36,21 +36,21 @@ use rail::{LoadError, Loaded, Sandbox};
 use verdict::digest::Digest;
 
 use bench::{TestBench, call};
-pub use case::{Case, CaseReply, Expected, ExpectedClass, Operation};
-use replay::Replay;
-pub use report::{Finding, Report, RuleResult};
+pub use case::{Case, CaseOperation, CaseReply, Expected, ExpectedClass};
+use replay::ReplayedExchanges;
+pub use report::{Finding, RuleResult, SuiteReport};
 
-/// Tests a component. Without a rail's file only what can be read from the component itself is tested, and the report says
+/// Tests a component. Without a rail file only what can be read from the component itself is tested, and the report says
 /// what was not.
 pub async fn run(
     sandbox: Sandbox,
     component: &Path,
     definition: Option<Definition>,
     cases: Vec<Case>,
-) -> Result<Report, LoadError> {
+) -> Result<SuiteReport, LoadError> {
     let bytes = artifact::read(component)?;
     let digest = Digest::of(&bytes);
-    let mut report = Report::new(digest);
+    let mut report = SuiteReport::new(digest);
     let outline = Outline::read(&bytes)?;
     let profile = definition.as_ref().map_or(Profile::Strict, |definition| definition.file.profile);
     outline.check(profile)?;
@@ -62,7 +62,7 @@ pub async fn run(
     };
     let path = std::path::absolute(component).unwrap_or_else(|_| component.to_owned());
     let definition = definition.with_component(&path, &digest);
-    let replay = Arc::new(Replay::default());
+    let replay = Arc::new(ReplayedExchanges::default());
     let loaded = Loaded::offline(&sandbox, &definition, replay.clone()).await?;
     report.adapter = Some(loaded.description.clone());
     let bench = TestBench { sandbox, loaded, replay, definition, cases };
@@ -70,13 +70,13 @@ pub async fn run(
     Ok(report)
 }
 
-/// Whether a component and a rail's file come to what the recorded exchanges expect that the file names: what was approved before is
+/// Whether a component and a rail file come to what the recorded exchanges expect that the file names: what was approved before is
 /// judged the same, or the pair is not taken.
 pub fn examine<'e>(sandbox: &'e Sandbox, definition: &'e Definition) -> BoxFuture<'e, Result<(), LoadError>> {
     Box::pin(async move {
         let Some(place) = &definition.file.exchanges else { return Ok(()) };
         let cases = Case::load_all(&definition.path(place)).map_err(LoadError::Judged)?;
-        let replay = Arc::new(Replay::default());
+        let replay = Arc::new(ReplayedExchanges::default());
         let loaded = Loaded::offline(sandbox, definition, replay.clone()).await?;
         for case in cases {
             let attempt = call(sandbox, &loaded, &replay, &case).await;
@@ -88,7 +88,7 @@ pub fn examine<'e>(sandbox: &'e Sandbox, definition: &'e Definition) -> BoxFutur
     })
 }
 
-/// What each recorded exchange comes to with a component and a rail's file, in their order.
+/// What each recorded exchange comes to with a component and a rail file, in their order.
 pub async fn replay(
     sandbox: Sandbox,
     component: &Path,
@@ -98,7 +98,7 @@ pub async fn replay(
     let digest = Digest::of(&artifact::read(component)?);
     let path = std::path::absolute(component).unwrap_or_else(|_| component.to_owned());
     let definition = definition.with_component(&path, &digest);
-    let replay = Arc::new(Replay::default());
+    let replay = Arc::new(ReplayedExchanges::default());
     let loaded = Loaded::offline(&sandbox, &definition, replay.clone()).await?;
     let bench = TestBench { sandbox, loaded, replay, definition, cases: Vec::new() };
     let mut judged = Vec::new();

@@ -10,7 +10,7 @@ use rail::{RailStub, Scripted};
 
 /// A rail made of recorded replies, which remembers what it was asked.
 #[derive(Debug, Default)]
-pub(super) struct Replay(Mutex<Playing>);
+pub(super) struct ReplayedExchanges(Mutex<Playing>);
 
 #[derive(Debug, Default)]
 struct Playing {
@@ -19,7 +19,7 @@ struct Playing {
     asked: Vec<String>,
 }
 
-impl Replay {
+impl ReplayedExchanges {
     pub(super) fn begin(&self, case: &Case) {
         let (before, reply) = (case.before.clone(), case.reply.clone());
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Playing { before, reply, asked: Vec::new() };
@@ -39,7 +39,7 @@ fn shown(step: &str, request: &Request<Bytes>) -> String {
     plain(&line).into_owned()
 }
 
-impl RailStub for Replay {
+impl RailStub for ReplayedExchanges {
     fn play(&self, step: &str, request: &Request<Bytes>) -> Scripted {
         let mut playing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         playing.asked.push(shown(step, request));

@@ -28,7 +28,7 @@ pub struct Finding {
 
 /// What was found about one component, by its digest.
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub struct SuiteReport {
     pub sha256: String,
     pub contract: &'static str,
     pub adapter: Option<Description>,
@@ -36,7 +36,7 @@ pub struct Report {
     pub findings: Vec<Finding>,
 }
 
-impl Report {
+impl SuiteReport {
     pub(super) fn new(digest: Digest) -> Self {
         Self { sha256: digest.to_string(), contract: CONTRACT, adapter: None, cases: 0, findings: Vec::new() }
     }
@@ -70,7 +70,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for SuiteReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "sha256   {}", self.sha256)?;
         writeln!(f, "contract {}", self.contract)?;

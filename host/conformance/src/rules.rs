@@ -1,4 +1,4 @@
-//! What must hold of every adapter and its rail's file. Each rule says what it saw, or why it could not look.
+//! What must hold of every adapter and its rail file. Each rule says what it saw, or why it could not look.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use form::{HTTP, Meaning, Row};
 
 use super::bench::TestBench;
-use super::case::{Case, Expected, ExpectedClass, Operation};
-use super::report::Report;
+use super::case::{Case, CaseOperation, Expected, ExpectedClass};
+use super::report::SuiteReport;
 use rail::CallReport;
 use verdict::answer::CallResult;
 use verdict::call_error::CallError;
@@ -36,13 +36,13 @@ struct Observations {
     undeclared: Option<String>,
     differing: Option<String>,
     excess: Option<String>,
-    classes: BTreeSet<(Operation, &'static str)>,
+    classes: BTreeSet<(CaseOperation, &'static str)>,
     facts: BTreeSet<String>,
     verdicts: usize,
     took: Vec<Duration>,
 }
 
-pub(super) async fn all(bench: &TestBench, report: &mut Report) {
+pub(super) async fn all(bench: &TestBench, report: &mut SuiteReport) {
     report.cases = bench.cases.len();
     let mut watch = Observations::default();
     for case in &bench.cases {
@@ -134,7 +134,7 @@ fn told(report: &CallReport) -> String {
 /// What a case expects and did not get.
 pub(super) fn differs(case: &Case, report: &CallReport) -> Option<String> {
     let Expected { class, code, reference, differs } = &case.expect;
-    if case.operation == Operation::Validate {
+    if case.operation == CaseOperation::Validate {
         let found = match &report.heard {
             CallResult::Valid => ExpectedClass::Valid,
             CallResult::Invalid(_) => ExpectedClass::Invalid,
@@ -170,14 +170,14 @@ fn or_none(text: &Option<String>) -> &str {
 }
 
 /// Every class that the table knows of an operation has an exchange that comes to it.
-fn every_class(bench: &TestBench, report: &mut Report, watch: &Observations) {
+fn every_class(bench: &TestBench, report: &mut SuiteReport, watch: &Observations) {
     let form = &bench.definition.form;
     let mut lacking = BTreeSet::new();
     for Row { operation, class, .. } in &form.codes.rows {
         let operation = match operation {
-            form::Operation::Disburse => Operation::Disburse,
-            form::Operation::QueryStatus if form.can_query() => Operation::QueryStatus,
-            form::Operation::QueryStatus if form.callback.is_some() => Operation::Callback,
+            form::Operation::Disburse => CaseOperation::Disburse,
+            form::Operation::QueryStatus if form.can_query() => CaseOperation::QueryStatus,
+            form::Operation::QueryStatus if form.callback.is_some() => CaseOperation::Callback,
             form::Operation::QueryStatus => continue,
         };
         // What is merely heard of is pending where nothing says more.
@@ -199,14 +199,14 @@ fn every_class(bench: &TestBench, report: &mut Report, watch: &Observations) {
 }
 
 /// Every path of the file leads to something in at least one exchange: a path with a slip of the pen reads nothing, ever.
-fn every_fact(bench: &TestBench, report: &mut Report, watch: &Observations) {
+fn every_fact(bench: &TestBench, report: &mut SuiteReport, watch: &Observations) {
     let names = bench.definition.form.fact_names();
     let lacking: Vec<String> = names.into_iter().filter(|name| !watch.facts.contains(name)).collect();
     match lacking.is_empty() {
         _ if bench.cases.is_empty() => {
             report.not_tested([EVERY_FACT], "no exchanges were given (--exchanges)")
         }
-        true => report.passed(EVERY_FACT, "every fact of the rail's file is read in some exchange"),
+        true => report.passed(EVERY_FACT, "every fact of the rail file is read in some exchange"),
         false => {
             let why = format!("no exchange has a fact {}", lacking.join(", "));
             report.failed(EVERY_FACT, format!("{why}: is its path right?"), Vec::new());
@@ -215,7 +215,7 @@ fn every_fact(bench: &TestBench, report: &mut Report, watch: &Observations) {
 }
 
 /// The form takes a payment in each of its currencies.
-fn form_filled(bench: &TestBench, report: &mut Report) {
+fn form_filled(bench: &TestBench, report: &mut SuiteReport) {
     let form = &bench.definition.form;
     let wrong = form.currencies.iter().find_map(|currency| form.example(currency).err());
     match wrong {

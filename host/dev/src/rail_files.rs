@@ -1,6 +1,6 @@
-//! The rails' files of `config/rails` that point at simulators, with what they refer to.
+//! The rail files of `config/rails` that point at simulators, with what they refer to.
 
-/// A rail's file of `config/rails`, which points at its simulator.
+/// A rail file of `config/rails`, which points at its simulator.
 pub fn rail_file(name: &str) -> Option<&'static str> {
     RAIL_FILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }

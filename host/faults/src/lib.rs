@@ -83,7 +83,7 @@ pub enum Guard {
     FailedQuestionPermitsNothing,
     /// What came of an attempt is written, however long that takes.
     OutcomeIsWritten,
-    /// A place is free when its outcome is durable, whatever the database's reason not to take it.
+    /// A call slot is free when its outcome is durable, whatever the database's reason not to take it.
     CallSlotWaitsForItsOutcome,
     /// A reply counts only where it is about this payment.
     RepliesAreBound,
@@ -151,7 +151,7 @@ mod armed {
             let point = CrashPoint::ALL.into_iter().find(|point| format!("{point:?}") == name)?;
             Some((point, hit.parse().ok()?))
         });
-        found.unwrap_or_else(|| panic!("{CRASH_AT} is {text:?}, expected PLACE:HIT"))
+        found.unwrap_or_else(|| panic!("{CRASH_AT} is {text:?}, expected POINT:HIT"))
     }
 
     /// About as long as a statement takes, so that some arrive and some do not.

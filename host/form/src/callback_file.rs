@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::encoding::Encoding;
 use crate::reply_file::ReplyFile;
 
-/// `[callback]` of a rail's file.
+/// `[callback]` of a rail file.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CallbackFile {

@@ -204,7 +204,7 @@ fn elements<'d>(document: &'d Document<'d>, path: &Path) -> Vec<Node<'d, 'd>> {
     found
 }
 
-/// All of it in one piece: what a comment divides, others would read differently.
+/// All of it in one piece: other parsers read differently what a comment divides.
 fn text_of(node: Node<'_, '_>) -> Result<String, String> {
     let name = node.tag_name().name();
     let mut children = node.children();

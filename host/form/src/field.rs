@@ -4,7 +4,7 @@
 use payment::is_unsafe;
 use serde::Deserialize;
 
-/// A field as the rail's file writes it.
+/// A field as the rail file writes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FieldFile {
@@ -137,7 +137,7 @@ const NATIONAL_DIGITS: [(&str, &[usize]); 28] = [
 ];
 
 impl Field {
-    /// `key` is the field's place in the rail's file, for messages.
+    /// `key` is the field's place in the rail file, for messages.
     pub(crate) fn read(key: &str, file: &FieldFile) -> Result<Self, String> {
         let is_text = file.kind == FieldKind::Text;
         let given = |what: &str, is_given: bool| match is_given {

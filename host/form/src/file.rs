@@ -1,4 +1,4 @@
-//! The form as a rail's file writes it.
+//! The form as a rail file writes it.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::float::FloatFile;
 use crate::hours::HoursFile;
 use crate::reply_file::ReplyFile;
 
-/// All sections of a rail's file that belong to the form.
+/// All sections of a rail file that belong to the form.
 #[derive(Debug, Clone, Default)]
 pub struct FormFile {
     /// No network: the adapter's values are the reply.
@@ -63,7 +63,7 @@ pub struct FormFile {
     pub fetched: BTreeMap<String, String>,
 }
 
-/// `[amount]` of a rail's file.
+/// `[amount]` of a rail file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AmountFile {
@@ -75,11 +75,11 @@ pub struct AmountFile {
     pub minor: BTreeMap<String, u32>,
 }
 
-/// `[destination]` of a rail's file.
+/// `[destination]` of a rail file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DestinationFile {
-    /// The part that a destination is which consists of a single text.
+    /// The part that a destination given as one text stands for.
     pub plain: Option<String>,
     /// Which texts each part may be, by the name of the part.
     pub parts: BTreeMap<String, FieldFile>,
@@ -253,7 +253,7 @@ pub enum DigestStyle {
     Hex,
 }
 
-/// `[disburse]` or `[query-status]` of a rail's file.
+/// `[disburse]` or `[query-status]` of a rail file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OperationFile {

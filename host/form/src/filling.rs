@@ -96,7 +96,7 @@ impl Filling<'_> {
             SlotSource::Secret(name) => Some(self.secret(name)?.to_owned()),
             SlotSource::Token(name) => Some(self.token(name)?.to_owned()),
             SlotSource::Computed(name, value) => Some(self.computed(name, value.as_deref())?),
-            SlotSource::Callback => self.input.secrets.callback(payment.origin.outbox_id),
+            SlotSource::Callback => self.input.secrets.callback(payment.ids.outbox_id),
             SlotSource::Body => self.body.map(|body| String::from_utf8_lossy(body).into_owned()),
             SlotSource::Base => None,
         })
@@ -144,8 +144,7 @@ impl Filling<'_> {
 
     /// An id of the outbox carries the moment of its acceptance.
     fn accepted(&self) -> DateTime<FixedOffset> {
-        let carried =
-            self.input.payment.origin.outbox_id.get_timestamp().map(|timestamp| timestamp.to_unix());
+        let carried = self.input.payment.ids.outbox_id.get_timestamp().map(|timestamp| timestamp.to_unix());
         let accepted = carried
             .and_then(|(seconds, nanos)| DateTime::from_timestamp(i64::try_from(seconds).ok()?, nanos));
         accepted.unwrap_or(self.input.now).with_timezone(&self.form.offset)

@@ -183,7 +183,7 @@ impl Form {
         for (at, (name, value)) in values.iter().enumerate() {
             let Some((_, field)) = self.variables.get(name) else {
                 return Err(FillError::Adapter(format!(
-                    "{:?} is not a variable of this rail's file",
+                    "{:?} is not a variable of this rail file",
                     short(name)
                 )));
             };

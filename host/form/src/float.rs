@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::json::Json;
 
-/// `[float.CURRENCY]` of a rail's file.
+/// `[float.CURRENCY]` of a rail file.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FloatFile {

@@ -1,4 +1,4 @@
-//! A form, loaded: everything that a rail's file says about requests and replies.
+//! A form, loaded: everything that a rail file says about requests and replies.
 
 use std::collections::{BTreeMap, BTreeSet};
 

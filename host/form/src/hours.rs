@@ -3,7 +3,7 @@
 use chrono::{DateTime, Datelike, FixedOffset, NaiveDate, NaiveTime, Utc, Weekday};
 use serde::Deserialize;
 
-/// `[hours]` of a rail's file, in the rail's own time (`utc_offset`).
+/// `[hours]` of a rail file, in the rail's own time (`utc_offset`).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HoursFile {

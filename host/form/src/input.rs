@@ -25,7 +25,7 @@ pub struct Input<'i> {
 
 impl std::fmt::Debug for Input<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Input").field("payment", &self.payment.origin.outbox_id).finish_non_exhaustive()
+        f.debug_struct("Input").field("payment", &self.payment.ids.outbox_id).finish_non_exhaustive()
     }
 }
 

@@ -49,7 +49,7 @@ impl Json {
             problem: "not UTF-8".to_owned(),
             is_ambiguous: false,
         })?;
-        let mut reader = Reader { text, at: 0 };
+        let mut reader = JsonReader { text, at: 0 };
         reader.skip_space();
         let value = reader.value(0)?;
         reader.skip_space();
@@ -112,12 +112,12 @@ impl Serialize for Json {
     }
 }
 
-struct Reader<'t> {
+struct JsonReader<'t> {
     text: &'t str,
     at: usize,
 }
 
-impl Reader<'_> {
+impl JsonReader<'_> {
     fn wrong(&self, problem: impl Into<String>) -> NotJson {
         NotJson { at: self.at, problem: problem.into(), is_ambiguous: false }
     }

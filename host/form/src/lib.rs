@@ -1,4 +1,4 @@
-//! A rail's file as a form: what a request looks like, who fills in which value, how replies are read and what they mean. No I/O.
+//! A rail file as a form: what a request looks like, who fills in which value, how replies are read and what they mean. No I/O.
 //!
 //! In the order in which a payment meets them:
 //!

@@ -61,7 +61,7 @@ const CAPTURED_CHARS_MAX: usize = 1024;
 const VALUE_CHARS_MAX: usize = 256;
 
 impl ReplyRule {
-    /// `key` is its place in the rail's file, for messages.
+    /// `key` is its place in the rail file, for messages.
     pub(crate) fn load(key: &str, file: &ReplyFile) -> Result<Self, String> {
         if file.pick.is_some() && file.body != Format::Json {
             return Err(format!("{key}.pick is only allowed for JSON"));
@@ -134,7 +134,7 @@ impl ReplyRule {
     }
 }
 
-/// Where a rule stands in the rail's file, and what its paths lead through.
+/// Where a rule stands in the rail file, and what its paths lead through.
 struct RuleSource<'f> {
     key: &'f str,
     format: Format,

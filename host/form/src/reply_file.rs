@@ -1,4 +1,4 @@
-//! How replies are read, as the rail's file says it.
+//! How replies are read, as the rail file says it.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::field::FieldFile;
 
-/// How a reply is read, as the rail's file writes it.
+/// How a reply is read, as the rail file writes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReplyFile {

@@ -14,7 +14,7 @@ use crate::template::{Body, JsonTemplate, XmlElement};
 pub struct RequestTemplate {
     /// `GET`, `POST`, `PUT`, `PATCH` or `DELETE`.
     pub method: String,
-    /// Whom it goes to, by `base` of the rail's file.
+    /// Whom it goes to, by `base` of the rail file.
     pub target: RequestTarget,
     /// Between slashes.
     pub(crate) path: Vec<Text>,

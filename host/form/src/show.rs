@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use payment::{Instruction, Origin};
+use payment::{Instruction, PaymentIds};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -97,13 +97,13 @@ impl Form {
         for (at, field) in self.payload.values() {
             insert(&mut payload, at, field.example());
         }
-        let origin = Origin {
+        let ids = PaymentIds {
             outbox_id: OUTBOX_ID,
             instruction_id: "example".to_owned(),
             participant_id: "example".to_owned(),
             sequence_id: 1,
         };
-        Instruction::read(origin, &payload.to_string(), 1)
+        Instruction::read(ids, &payload.to_string(), 1)
             .map_err(|violations| violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
     }
 

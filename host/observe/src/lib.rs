@@ -17,5 +17,5 @@ pub mod listen;
 mod pages;
 mod registry;
 
-pub use pages::{Health, serve};
+pub use pages::{HealthSource, serve};
 pub use registry::Registry;

@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use crate::listen::{self, Page};
 
 /// What the pages look at.
-pub trait Health: Send + Sync + std::fmt::Debug {
+pub trait HealthSource: Send + Sync + std::fmt::Debug {
     /// In the format that Prometheus reads.
     fn metrics(&self) -> prometheus::Result<String>;
 
@@ -19,7 +19,7 @@ pub trait Health: Send + Sync + std::fmt::Debug {
 }
 
 /// Answers for as long as it is polled. The address is bound already, so that it could be refused at the start.
-pub async fn serve(listener: TcpListener, health: Arc<dyn Health>) -> Infallible {
+pub async fn serve(listener: TcpListener, health: Arc<dyn HealthSource>) -> Infallible {
     listen::answer(listener, move |request| {
         let health = health.clone();
         async move { answer(health.as_ref(), request.uri().path()).await }
@@ -27,7 +27,7 @@ pub async fn serve(listener: TcpListener, health: Arc<dyn Health>) -> Infallible
     .await
 }
 
-async fn answer(health: &dyn Health, path: &str) -> Response<Page> {
+async fn answer(health: &dyn HealthSource, path: &str) -> Response<Page> {
     let (status, text) = match path {
         "/metrics" => match health.metrics() {
             Ok(text) => (StatusCode::OK, text),

@@ -13,7 +13,7 @@ use super::schema::SchemaName;
 /// What a host asks is answered in milliseconds. Where it is not, the server is asked to cancel it, and is gone if it does not.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 const CANCELLED_WITHIN: Duration = Duration::from_secs(5);
-/// The server ends by itself what waits for longer, before anybody has to ask. A commit that waits for a standby it does not end.
+/// The server ends by itself what waits for longer, before anybody has to ask. It does not end a commit that waits for a standby.
 const STATEMENT_TIMEOUT_MS: &str = "15000";
 
 const TRUSTED_IDLE: Duration = Duration::from_millis(500);
@@ -65,8 +65,8 @@ impl Role {
 pub(super) enum Access {
     /// By the role's own login, or by the owner's where it has none.
     As(Role),
-    /// Past the pooler, for the doorbell.
-    Doorbell,
+    /// Past the pooler, for notifications.
+    Listener,
 }
 
 impl Access {
@@ -74,12 +74,12 @@ impl Access {
     pub(super) fn role(self) -> Role {
         match self {
             Self::As(role) => role,
-            Self::Doorbell => Role::Executor,
+            Self::Listener => Role::Executor,
         }
     }
 
     pub(super) fn writes(self) -> bool {
-        !matches!(self, Self::As(Role::Readonly) | Self::Doorbell)
+        !matches!(self, Self::As(Role::Readonly) | Self::Listener)
     }
 }
 
@@ -92,7 +92,7 @@ pub struct Database {
     logins: Vec<(Role, PgConnectOptions)>,
     /// The logins, not the base, go through a pooler in transaction mode.
     behind_pooler: bool,
-    /// Past the pooler, for the doorbell.
+    /// Past the pooler, for notifications.
     listener: Option<PgConnectOptions>,
     canceller: Arc<OnceLock<PgPool>>,
 }
@@ -100,7 +100,7 @@ pub struct Database {
 /// Passwords are among it.
 impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Database").field("place", &self.place(Role::Owner)).finish_non_exhaustive()
+        f.debug_struct("Database").field("login", &self.login_of(Role::Owner)).finish_non_exhaustive()
     }
 }
 
@@ -147,8 +147,8 @@ impl Database {
         self
     }
 
-    /// The roles' logins lead to a pooler in transaction mode, such as PgBouncer; the doorbell, which needs a session, goes to
-    /// PostgreSQL itself: by the executor's login `listener`, or else by the owner's.
+    /// The roles' logins lead to a pooler in transaction mode, such as PgBouncer; the listener for notifications, which needs a
+    /// session, goes to PostgreSQL itself: by the executor's login `listener`, or else by the owner's.
     #[must_use]
     pub fn behind_pooler(self, listener: Option<PgConnectOptions>) -> Self {
         Self { behind_pooler: true, listener, ..self }
@@ -199,12 +199,12 @@ impl Database {
                 application_name,
             })
         });
-        let place = Endpoint { name: self.place(role), options, schema: self.schema.clone() };
+        let endpoint = Endpoint { name: self.login_of(role), options, schema: self.schema.clone() };
         Pool {
             connections,
             behind_pooler,
             patience,
-            place: Arc::new(place),
+            endpoint: Arc::new(endpoint),
             streams: role == Role::Owner,
             refused,
         }
@@ -234,14 +234,14 @@ impl Database {
     pub(super) async fn enter(&self, way: Access) -> Result<PgConnection, Error> {
         let options = match way {
             Access::As(role) => self.options(role)?,
-            Access::Doorbell => self.direct()?,
+            Access::Listener => self.direct()?,
         };
         let options = options.application_name("railhost");
-        let place = Endpoint { name: self.name_of(way), options, schema: self.schema.clone() };
-        Ok(place.connect().await?)
+        let endpoint = Endpoint { name: self.name_of(way), options, schema: self.schema.clone() };
+        Ok(endpoint.connect().await?)
     }
 
-    /// For the doorbell, which needs a session of its own.
+    /// For notifications, whose listener needs a session of its own.
     pub(super) fn direct(&self) -> Result<PgConnectOptions, Error> {
         match (&self.listener, &self.base) {
             (Some(listener), _) if self.behind_pooler => Ok(listener.clone()),
@@ -280,14 +280,14 @@ impl Database {
     }
 
     /// Which key of the configuration leads where, without the password.
-    pub fn place(&self, role: Role) -> String {
+    pub fn login_of(&self, role: Role) -> String {
         self.name_of(Access::As(role))
     }
 
     pub(super) fn name_of(&self, way: Access) -> String {
         let (key, own) = match way {
             Access::As(role) => (role.key(), self.login(role)),
-            Access::Doorbell => ("database.listener", self.listener.as_ref()),
+            Access::Listener => ("database.listener", self.listener.as_ref()),
         };
         let key = if own.is_some() { key } else { "database.url" };
         match own.or(self.base.as_ref()) {
@@ -296,7 +296,7 @@ impl Database {
         }
     }
 
-    /// All ways that are ever taken: the owner's if there is one, each role's, and that of the doorbell where it is another one.
+    /// All ways that are ever taken: the owner's if there is one, each role's, and that of the listener where it is another one.
     pub(super) fn ways_in(&self) -> Vec<Access> {
         self.ways_of(&Role::RUNTIME)
     }
@@ -308,15 +308,15 @@ impl Database {
 
     fn ways_of(&self, roles: &[Role]) -> Vec<Access> {
         let owner = self.base.is_some().then_some(Role::Owner);
-        let bell = self.behind_pooler.then_some(Access::Doorbell);
-        owner.into_iter().chain(roles.iter().copied()).map(Access::As).chain(bell).collect()
+        let listener = self.behind_pooler.then_some(Access::Listener);
+        owner.into_iter().chain(roles.iter().copied()).map(Access::As).chain(listener).collect()
     }
 
     /// Whether the owner's login takes on the role on this way.
     pub(super) fn takes_on(&self, way: Access) -> bool {
         let own = match way {
             Access::As(role) => self.login(role),
-            Access::Doorbell => self.listener.as_ref(),
+            Access::Listener => self.listener.as_ref(),
         };
         self.base.is_some() && own.is_none() && way != Access::As(Role::Owner)
     }

@@ -10,18 +10,18 @@ use super::schema::SchemaName;
 
 /// One function or view, with its comment and its grants.
 #[derive(Debug)]
-struct File {
+struct FunctionFile {
     /// `folder/name`.
     name: &'static str,
     sql: &'static str,
 }
 
-const FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/functions.rs"));
+const FILES: &[FunctionFile] = include!(concat!(env!("OUT_DIR"), "/functions.rs"));
 
 /// This build.
 pub(super) const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
-impl File {
+impl FunctionFile {
     fn checksum(&self) -> Vec<u8> {
         Sha256::digest(self.sql).to_vec()
     }
@@ -79,7 +79,7 @@ impl Comparison {
             ..Self::default()
         };
         for file in FILES {
-            // What this build does not carry it cannot put back either.
+            // This build cannot put back what it does not carry.
             let Some(row) = applied.iter().find(|row| row.name == file.name && row.is_there) else {
                 found.missing.push(file.name);
                 continue;
@@ -94,7 +94,7 @@ impl Comparison {
         found
     }
 
-    fn differs(&self, file: &File) -> bool {
+    fn differs(&self, file: &FunctionFile) -> bool {
         [&self.missing, &self.of_another_build, &self.by_hand].iter().any(|names| names.contains(&file.name))
     }
 
@@ -160,7 +160,7 @@ pub(super) async fn compare(connection: &mut PgConnection, schema: &SchemaName) 
 }
 
 async fn applied(connection: &mut PgConnection, schema: &SchemaName) -> Result<Vec<Applied>, Error> {
-    let sql = schema.place(
+    let sql = schema.rewrite(
         "select f.name, f.checksum, f.release, d.held is not null as is_there, d.held is not distinct from f.held as is_as_applied
            from symphony.schema_functions f
           cross join lateral (select symphony.function_digest(f.name) as held) d
@@ -175,8 +175,8 @@ async fn applied(connection: &mut PgConnection, schema: &SchemaName) -> Result<V
 }
 
 /// Brings functions and views to what the files say, inside of the caller's transaction. Hosts go on meanwhile: each statement of
-/// theirs meets the old functions or the new ones. `before` is what was found before the numbered files of this run, which may
-/// change functions too: nobody's hands were in those.
+/// theirs meets the old function or the new one, and one that is under way may call a new step from an old function. `before` is
+/// what was found before the numbered files of this run, which may change functions too: nobody's hands were in those.
 pub(super) async fn apply(
     transaction: &mut PgConnection,
     schema: &SchemaName,
@@ -205,11 +205,15 @@ pub(super) async fn apply(
     Ok(changed)
 }
 
-async fn replace(transaction: &mut PgConnection, schema: &SchemaName, file: &File) -> Result<(), Error> {
+async fn replace(
+    transaction: &mut PgConnection,
+    schema: &SchemaName,
+    file: &FunctionFile,
+) -> Result<(), Error> {
     // Twice: what was granted before, on whatever the first run made anew, is taken away in between.
     let without_grants = WITHOUT_GRANTS.replace("NAME", file.object());
     for statement in [file.sql, &without_grants, file.sql] {
-        let statement = schema.place(statement).into_owned();
+        let statement = schema.rewrite(statement).into_owned();
         sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut *transaction).await.map_err(|error| {
             Error::Schema(format!("migrations/functions/{}.sql cannot be applied: {error}", file.name))
         })?;
@@ -220,7 +224,7 @@ async fn replace(transaction: &mut PgConnection, schema: &SchemaName, file: &Fil
 async fn record(
     transaction: &mut PgConnection,
     schema: &SchemaName,
-    files: &[&File],
+    files: &[&FunctionFile],
     gone: &[String],
 ) -> Result<(), Error> {
     for file in files {
@@ -249,7 +253,7 @@ const RECORD: &str = "insert into symphony.schema_functions (name, checksum, hel
        set checksum = excluded.checksum, held = excluded.held, release = excluded.release, applied_at = excluded.applied_at";
 
 fn ours<'q>(schema: &SchemaName, sql: &str) -> Query<'q, Postgres, PgArguments> {
-    sqlx::query(AssertSqlSafe(schema.place(sql).into_owned())).persistent(false)
+    sqlx::query(AssertSqlSafe(schema.rewrite(sql).into_owned())).persistent(false)
 }
 
 /// What a file grants is all that is granted on what it makes. An overload of the same name, which hosts of the release before may
@@ -276,11 +280,12 @@ end
 $$";
 
 /// Functions first: their bodies are not looked at until they are called. A view comes after those that it names.
-fn in_order(files: Vec<&File>) -> Vec<&File> {
-    let (mut views, mut ordered): (Vec<&File>, Vec<&File>) =
+fn in_order(files: Vec<&FunctionFile>) -> Vec<&FunctionFile> {
+    let (mut views, mut ordered): (Vec<&FunctionFile>, Vec<&FunctionFile>) =
         files.into_iter().partition(|file| file.is_view());
     while !views.is_empty() {
-        let waits = |view: &File| views.iter().any(|other| other.name != view.name && view.names(other));
+        let waits =
+            |view: &FunctionFile| views.iter().any(|other| other.name != view.name && view.names(other));
         // Views that name each other cannot be made: the server will say so of the first.
         let next = views.iter().position(|view| !waits(view)).unwrap_or_default();
         ordered.push(views.swap_remove(next));
@@ -293,7 +298,7 @@ mod tests {
     use super::*;
 
     fn applied_as_files() -> Vec<Applied> {
-        let row = |file: &File| Applied {
+        let row = |file: &FunctionFile| Applied {
             name: file.name.to_owned(),
             checksum: file.checksum(),
             release: RELEASE.to_owned(),
@@ -326,7 +331,7 @@ mod tests {
         assert_eq!(order.len(), FILES.len());
         let at = |name: &str| order.iter().position(|found| *found == name).expect("it is there");
         assert!(at("read/payments_needing_review") < at("read/payments"));
-        assert!(at("wake/ring") < at("read/blocked_streams"));
+        assert!(at("wake/notify_hosts") < at("read/blocked_streams"));
     }
 
     #[test]

@@ -93,9 +93,10 @@ pub struct Repaired {
     pub rail_type: String,
 }
 
-/// Paused rails, suspended participants, revoked components. What was leased of it before and is not handed over yet must not be handed over any more.
+/// Paused rails, suspended participants, revoked components. What was leased of it before and is not handed over yet must not be
+/// handed over any more.
 #[derive(Clone, Debug, Default, PartialEq, Eq, sqlx::FromRow)]
-pub struct Stopped {
+pub struct Restrictions {
     pub rails: Vec<String>,
     pub participants: Vec<String>,
     /// Digests of components that nobody may use any more.
@@ -303,7 +304,8 @@ impl Executor {
         Ok(known.bind(token).fetch_one(&self.pool).await?)
     }
 
-    /// Payments whose key begins with these hexadecimal digits: those that wait for an answer, and those of rails that call back by it.
+    /// Payments whose key begins with these hexadecimal digits: those that wait for an answer, and those of rails that call back by
+    /// it.
     pub async fn payments_of_key(&self, rail_type: &str, prefix: &str) -> Result<Vec<Uuid>, Error> {
         let found = sqlx::query_scalar("select symphony.payments_of_key($1, $2)")
             .bind(rail_type)
@@ -314,7 +316,7 @@ impl Executor {
     }
 
     /// The rails that are paused and the participants that are suspended now.
-    pub async fn stopped(&self) -> Result<Stopped, Error> {
+    pub async fn restrictions(&self) -> Result<Restrictions, Error> {
         Ok(sqlx::query_as("select rails, participants, revoked from symphony.stopped()")
             .fetch_one(&self.pool)
             .await?)
@@ -383,8 +385,8 @@ impl Executor {
     }
 
     /// Looks at so many pages of the queue for expired leases that no index knows of; the page to go on with.
-    pub async fn sweep(&self, from_page: i32, pages: i32) -> Result<i32, Error> {
-        Ok(sqlx::query_scalar("select symphony.sweep_leases($1, $2, $3)")
+    pub async fn find_stray_leases(&self, from_page: i32, pages: i32) -> Result<i32, Error> {
+        Ok(sqlx::query_scalar("select symphony.find_stray_leases($1, $2, $3)")
             .bind(&self.worker_id)
             .bind(from_page)
             .bind(pages)

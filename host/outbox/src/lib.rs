@@ -15,8 +15,8 @@
 //! let sql = "select outbox_id from symphony.payment_outbox_pending; notify outbox_pending";
 //! let schema: SchemaName = "payouts".parse()?;
 //! let placed = "select outbox_id from payouts.payment_outbox_pending; notify outbox_pending_payouts";
-//! assert_eq!(schema.place(sql), placed);
-//! assert_eq!(SchemaName::default().place(sql), sql, "SQL is written for the default schema");
+//! assert_eq!(schema.rewrite(sql), placed);
+//! assert_eq!(SchemaName::default().rewrite(sql), sql, "SQL is written for the default schema");
 //! assert!("public".parse::<SchemaName>().is_err(), "that one belongs to PostgreSQL");
 //! # Ok::<(), String>(())
 //! ```

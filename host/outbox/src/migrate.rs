@@ -38,7 +38,7 @@ const LOCKED_WITHIN: &str = "set local lock_timeout = '60s'";
 fn migrator(schema: &SchemaName) -> Migrator {
     let placed = |migration: &Migration| {
         let mut placed = migration.clone();
-        placed.sql = AssertSqlSafe(schema.place(migration.sql.as_str()).into_owned()).into_sql_str();
+        placed.sql = AssertSqlSafe(schema.rewrite(migration.sql.as_str()).into_owned()).into_sql_str();
         placed
     };
     let files = sqlx::migrate!("../../migrations");
@@ -79,7 +79,7 @@ pub async fn run_within(database: &Database, other_run_within: Duration) -> Resu
     sqlx::raw_sql(LOCKED_WITHIN).execute(&mut *transaction).await?;
     migrator.run(&mut *transaction).await.map_err(explain)?;
     let functions = functions::apply(&mut transaction, schema, &before).await?;
-    let months = schema.place("select symphony.create_attempt_partitions($1)").into_owned();
+    let months = schema.rewrite("select symphony.create_attempt_partitions($1)").into_owned();
     sqlx::query(AssertSqlSafe(months)).bind(MONTHS_AHEAD).execute(&mut *transaction).await?;
     transaction.commit().await?;
     connection.close().await?;
@@ -150,7 +150,7 @@ async fn refuse_taken(connection: &mut PgConnection, schema: &SchemaName) -> Res
     })
 }
 
-/// Tells the database what the rails' files say, with the rights of whoever migrates: the operator's login may not exist yet.
+/// Tells the database what the rail files say, with the rights of whoever migrates: the operator's login may not exist yet.
 /// Writes nothing where nothing changed. One that is refused keeps no other from being told.
 pub async fn tell_of_rails(database: &Database, rails: &[RailFacts], reason: &Reason) -> Result<(), Error> {
     let mut connection = database.connect(Role::Owner).await?;
@@ -239,7 +239,7 @@ async fn applied(
     schema: &SchemaName,
 ) -> Result<Option<Vec<(i64, Vec<u8>)>>, Error> {
     // Other tools have a table of this name, without checksums.
-    let look = schema.place(
+    let look = schema.rewrite(
         "select exists (select 1 from pg_attribute
                          where attrelid = to_regclass('symphony.schema_migrations') and attname = 'checksum')",
     );
@@ -248,7 +248,7 @@ async fn applied(
         return Ok(None);
     }
     let sql = schema
-        .place("select version, checksum from symphony.schema_migrations where success order by version");
+        .rewrite("select version, checksum from symphony.schema_migrations where success order by version");
     let applied = sqlx::query_as(AssertSqlSafe(sql.into_owned())).persistent(false).fetch_all(connection);
     Ok(Some(applied.await?))
 }
@@ -289,7 +289,7 @@ impl RailFacts {
         schema: &SchemaName,
         reason: &Reason,
     ) -> Result<(), Error> {
-        let sql = schema.place("select symphony.configure_rail($1, $2, $3, $4, $5, $6, $7, $8, $9)");
+        let sql = schema.rewrite("select symphony.configure_rail($1, $2, $3, $4, $5, $6, $7, $8, $9)");
         sqlx::query(AssertSqlSafe(sql.into_owned()))
             .bind(&self.rail_type)
             .bind(self.deduplicates)

@@ -24,7 +24,7 @@ pub(super) struct Pool {
     pub behind_pooler: bool,
     /// For how long a statement is waited for, where that has an end.
     pub patience: Option<Arc<Patience>>,
-    pub place: Arc<Endpoint>,
+    pub endpoint: Arc<Endpoint>,
     /// Rows come one by one, as an export needs them.
     pub streams: bool,
     /// The configuration names no way in.
@@ -111,7 +111,7 @@ type Answer = Either<PgQueryResult, PgRow>;
 
 impl Pool {
     pub(super) fn schema(&self) -> &SchemaName {
-        &self.place.schema
+        &self.endpoint.schema
     }
 
     /// One of the connections. What goes wrong says where.
@@ -124,12 +124,12 @@ impl Pool {
             // A pool only says that it waited in vain. Where it has no connection at all, one of its own says why; where it has,
             // all of them are busy, and another one would be one too many.
             Err(Error::PoolTimedOut) if self.connections.size() == 0 => {
-                Err(match self.place.connect().await {
+                Err(match self.endpoint.connect().await {
                     Err(why) => why,
-                    Ok(_) => self.place.explain(Error::PoolTimedOut),
+                    Ok(_) => self.endpoint.explain(Error::PoolTimedOut),
                 })
             }
-            Err(error) => Err(self.place.explain(error)),
+            Err(error) => Err(self.endpoint.explain(error)),
         }
     }
 

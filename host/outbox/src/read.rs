@@ -53,7 +53,7 @@ pub struct QueueCount {
 
 /// Something that happened to a payment.
 #[derive(Clone, Debug, Serialize, sqlx::FromRow)]
-pub struct Event {
+pub struct TimelineEvent {
     pub at: DateTime<Utc>,
     pub event: String,
     #[sqlx(json)]
@@ -197,7 +197,7 @@ impl Reader {
     }
 
     /// All that happened to a payment, in order; empty if there is no such payment.
-    pub async fn timeline(&self, outbox_id: Uuid) -> Result<Vec<Event>, Error> {
+    pub async fn timeline(&self, outbox_id: Uuid) -> Result<Vec<TimelineEvent>, Error> {
         Ok(sqlx::query_as(
             "select at, event, detail
                from symphony.payment_timeline

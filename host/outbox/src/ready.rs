@@ -42,7 +42,7 @@ impl RailRow {
 
 /// Which database a login leads to, and what it may do there.
 #[derive(Clone, Debug, PartialEq, sqlx::FromRow)]
-struct Identity {
+struct LoginTarget {
     oid: i64,
     server_started: DateTime<Utc>,
     is_standby: bool,
@@ -122,7 +122,7 @@ async fn identities(
     database: &Database,
     wanted: Vec<Access>,
     found: &mut Readiness,
-) -> Vec<(Access, Identity)> {
+) -> Vec<(Access, LoginTarget)> {
     let (mut ways, mut missing_roles) = (Vec::new(), Vec::new());
     let mut owner_is_out = false;
     for way in wanted {
@@ -149,20 +149,20 @@ async fn identities(
     ways
 }
 
-/// The message of a connection that failed names its place by itself.
+/// The message of a connection that failed names its login by itself.
 fn named(database: &Database, way: Access, error: &Error) -> String {
     let text = match error {
         Error::Unreachable(text) | Error::LoginRefused(text) => text.clone(),
         other => other.to_string(),
     };
-    let place = database.name_of(way);
-    match text.contains(&place) {
+    let login = database.name_of(way);
+    match text.contains(&login) {
         true => text,
-        false => format!("{place}: {text}"),
+        false => format!("{login}: {text}"),
     }
 }
 
-async fn identity(database: &Database, way: Access) -> Result<Identity, Error> {
+async fn identity(database: &Database, way: Access) -> Result<LoginTarget, Error> {
     let mut connection = database.enter(way).await?;
     // In a transaction and without a name, as everything that may go through a pooler.
     let mut transaction = connection.begin().await?;
@@ -185,27 +185,27 @@ async fn identity(database: &Database, way: Access) -> Result<Identity, Error> {
 }
 
 /// All ways in have to lead to one database that can be written to, each with the rights of its role.
-fn compare(database: &Database, ways: &[(Access, Identity)], found: &mut Readiness) {
+fn compare(database: &Database, ways: &[(Access, LoginTarget)], found: &mut Readiness) {
     let Some((first_way, first)) = ways.first() else { return };
     for (way, identity) in ways {
-        let place = database.name_of(*way);
+        let login = database.name_of(*way);
         if identity.is_standby {
-            found.fault(format!("{place} leads to a standby, which cannot be written to"));
+            found.fault(format!("{login} leads to a standby, which cannot be written to"));
         } else if identity.is_read_only && way.writes() {
             found.fault(format!(
-                "{place} may only read: default_transaction_read_only is on there, turn it off"
+                "{login} may only read: default_transaction_read_only is on there, turn it off"
             ));
         }
         if (identity.oid, identity.server_started) != (first.oid, first.server_started) {
             found.fault(format!(
-                "{place} points to a different database than {}; all must point to the same one",
+                "{login} points to a different database than {}; all must point to the same one",
                 database.name_of(*first_way)
             ));
         }
         if !identity.may_act {
             let wanted = way.role().name().unwrap_or_default();
             found.fault(format!(
-                "{place} does not have the rights of {wanted}; grant {wanted} to it, and let it inherit"
+                "{login} does not have the rights of {wanted}; grant {wanted} to it, and let it inherit"
             ));
         }
     }
@@ -258,7 +258,7 @@ async fn schema(
 }
 
 fn in_schema(database: &Database, sql: &str) -> AssertSqlSafe<String> {
-    AssertSqlSafe(database.schema().place(sql).into_owned())
+    AssertSqlSafe(database.schema().rewrite(sql).into_owned())
 }
 
 /// As those who lease, mark and complete are served: a role may have settings of its own.
@@ -413,11 +413,11 @@ mod tests {
         assert!(told[0].contains("rail mtn ") && told[1].contains("rail bank "), "{told:?}");
     }
 
-    fn identity(is_standby: bool, is_read_only: bool) -> Identity {
-        Identity { oid: 5, server_started: DateTime::UNIX_EPOCH, is_standby, is_read_only, may_act: true }
+    fn identity(is_standby: bool, is_read_only: bool) -> LoginTarget {
+        LoginTarget { oid: 5, server_started: DateTime::UNIX_EPOCH, is_standby, is_read_only, may_act: true }
     }
 
-    fn compared(ways: &[(Access, Identity)]) -> Vec<String> {
+    fn compared(ways: &[(Access, LoginTarget)]) -> Vec<String> {
         let database = Database::from_url("postgres://one@server/outbox").expect("a URL");
         let mut found = Readiness::default();
         compare(&database, ways, &mut found);
@@ -426,7 +426,7 @@ mod tests {
 
     #[test]
     fn a_database_that_cannot_be_written_to_is_told_once_for_a_login_and_readers_may_only_read() {
-        let ways = |identity: &Identity| {
+        let ways = |identity: &LoginTarget| {
             [Role::Owner, Role::Readonly, Role::Executor].map(|role| (Access::As(role), identity.clone()))
         };
         assert_eq!(compared(&ways(&identity(false, false))), Vec::<String>::new());

@@ -4,6 +4,7 @@ use serde::Serialize;
 use sqlx::AssertSqlSafe;
 
 use super::pool::Pool;
+use super::schema::SchemaName;
 use super::{Database, Error, Role};
 
 const VERDICTS_PER_CALL: i32 = 10_000;
@@ -27,12 +28,21 @@ pub struct Month {
 #[derive(Clone, Debug)]
 pub struct Retention {
     pool: Pool,
+    schema: SchemaName,
     keep_days: i32,
 }
 
 impl Retention {
     pub fn new(database: &Database, keep_days: i32) -> Self {
-        Self { pool: database.pool(Role::Owner, 2, "railhost"), keep_days }
+        Self { pool: database.pool(Role::Owner, 2, "railhost"), schema: database.schema().clone(), keep_days }
+    }
+
+    /// Under which a month is exported. The months of another schema have names of their own.
+    pub fn export_name(&self, month: &Month) -> String {
+        match self.schema == SchemaName::default() {
+            true => month.partition_name.clone(),
+            false => format!("{}.{}", self.schema, month.partition_name),
+        }
     }
 
     /// Makes the missing months ahead; how many were made.

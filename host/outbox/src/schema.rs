@@ -64,7 +64,7 @@ impl SchemaName {
         self.0 == DEFAULT
     }
 
-    /// The channel of its doorbell.
+    /// The channel of its notifications.
     pub fn channel(&self) -> Cow<'static, str> {
         match self.is_default() {
             true => Cow::Borrowed(CHANNEL),
@@ -74,7 +74,7 @@ impl SchemaName {
 
     /// SQL for this schema: the words `symphony` and `outbox_pending` stand for its name and its channel. Roles, whose names
     /// are longer words, belong to the whole cluster.
-    pub fn place<'s>(&self, sql: &'s str) -> Cow<'s, str> {
+    pub fn rewrite<'s>(&self, sql: &'s str) -> Cow<'s, str> {
         if self.is_default() {
             return Cow::Borrowed(sql);
         }
@@ -100,7 +100,7 @@ impl SchemaName {
         match self.is_default() {
             true => sql,
             // Written by us: only the name of the schema is put in, and that is a plain identifier.
-            false => AssertSqlSafe(self.place(sql.as_str()).into_owned()).into_sql_str(),
+            false => AssertSqlSafe(self.rewrite(sql.as_str()).into_owned()).into_sql_str(),
         }
     }
 }
@@ -165,13 +165,13 @@ mod tests {
     fn only_the_name_of_the_schema_and_of_its_channel_are_put_in() {
         let sql = "select symphony.clock() from symphony.payment_outbox_pending -- symphony_control
             where pg_notify('outbox_pending', '') and current_setting('symphony.will_prepare')";
-        let placed = named("shard_1").place(sql).into_owned();
+        let placed = named("shard_1").rewrite(sql).into_owned();
         assert_eq!(
             placed,
             "select shard_1.clock() from shard_1.payment_outbox_pending -- symphony_control
             where pg_notify('outbox_pending_shard_1', '') and current_setting('symphony.will_prepare')"
         );
-        assert_eq!(named("symphony").place(sql), sql);
-        assert_eq!(named("a").place("symphony"), "a");
+        assert_eq!(named("symphony").rewrite(sql), sql);
+        assert_eq!(named("a").rewrite("symphony"), "a");
     }
 }

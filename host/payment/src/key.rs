@@ -1,4 +1,4 @@
-//! The idempotency key at the rail, made by `Instruction::read`. It is neither the caller's key nor a key of cryptography.
+//! The idempotency key at the rail, made by `Instruction::read` (`lib.rs`). It is not the caller's key, and not a cryptographic key.
 
 use sha2::{Digest, Sha256};
 use uuid::{Builder, Uuid};
@@ -24,8 +24,7 @@ pub enum KeyForm {
     Alnum(u8),
 }
 
-/// Rails that take fewer characters than these would see two payments as one before long: each holds 64 bits at least, and no more
-/// than the digest has.
+/// With fewer characters two payments could get the same key. Each minimum keeps 64 bits or more; no maximum is beyond the digest.
 const DIGITS: std::ops::RangeInclusive<u8> = 20..=64;
 const LETTERS: std::ops::RangeInclusive<u8> = 14..=54;
 const ALNUM: std::ops::RangeInclusive<u8> = 13..=49;
@@ -50,7 +49,7 @@ impl KeyForm {
     }
 }
 
-/// As a rail's file writes it.
+/// As a rail file writes it.
 impl std::fmt::Display for KeyForm {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

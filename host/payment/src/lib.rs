@@ -6,16 +6,16 @@
 //! - `plain`: texts without what a terminal would obey
 //!
 //! ```
-//! use payment::{Instruction, KeyForm, Origin};
+//! use payment::{Instruction, KeyForm, PaymentIds};
 //!
-//! let origin = Origin {
+//! let ids = PaymentIds {
 //!     outbox_id: "00000000-0000-4000-8000-000000000001".parse()?,
 //!     instruction_id: "salary-7".to_owned(),
 //!     participant_id: "acme".to_owned(),
 //!     sequence_id: 1,
 //! };
 //! let payload = r#"{ "amount": "10.5", "currency": "ZMW", "destination": { "msisdn": "260961234567" } }"#;
-//! let payment = Instruction::read(origin, payload, 1).expect("nothing is wrong with it");
+//! let payment = Instruction::read(ids, payload, 1).expect("nothing is wrong with it");
 //! assert_eq!(payment.money.amount(), "10.50");
 //! assert_eq!(payment.key.form(KeyForm::Uuid), "11e594f4-8195-4c10-a301-5d0bf0447a22");
 //! assert!(!format!("{payment:?}").contains("260961234567"), "the payee is shown to nobody");
@@ -113,7 +113,7 @@ impl fmt::Debug for Destination {
 
 /// Where a payment stands in the outbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
+pub struct PaymentIds {
     /// Id of the row in the outbox. The rail key is made of it, so it never changes.
     pub outbox_id: Uuid,
     /// The caller's id of the payment. Together with the caller's idempotency key it is unique in the outbox.
@@ -128,8 +128,8 @@ pub struct Origin {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instruction {
     /// The row of the outbox that it was read from.
-    pub origin: Origin,
-    /// SHA-256 of `origin.outbox_id`: the same in every attempt.
+    pub ids: PaymentIds,
+    /// SHA-256 of `ids.outbox_id`: the same in every attempt.
     pub key: RailKey,
     /// What to pay: more than zero, in a currency of ISO 4217.
     pub money: Money,
@@ -145,7 +145,7 @@ pub struct Instruction {
 
 impl Instruction {
     /// Reads a payload, JSON, and names everything that is wrong with it.
-    pub fn read(origin: Origin, payload: &str, attempt: u32) -> Result<Self, Vec<Violation>> {
+    pub fn read(ids: PaymentIds, payload: &str, attempt: u32) -> Result<Self, Vec<Violation>> {
         let read: Value = serde_json::from_str(payload)
             .map_err(|error| vec![Violation::new("payload", error.to_string())])?;
         let empty = Map::new();
@@ -193,8 +193,8 @@ impl Instruction {
 
         match (money, destination) {
             (Some(money), Some(destination)) if violations.is_empty() => Ok(Self {
-                key: RailKey::of(origin.outbox_id),
-                origin,
+                key: RailKey::of(ids.outbox_id),
+                ids,
                 money,
                 destination,
                 narrative,
@@ -213,13 +213,13 @@ mod tests {
     use super::*;
 
     fn read(payload: Value) -> Result<Instruction, Vec<Violation>> {
-        let origin = Origin {
+        let ids = PaymentIds {
             outbox_id: Uuid::nil(),
             instruction_id: "i".into(),
             participant_id: "p".into(),
             sequence_id: 1,
         };
-        Instruction::read(origin, &payload.to_string(), 1)
+        Instruction::read(ids, &payload.to_string(), 1)
     }
 
     #[test]

@@ -37,7 +37,7 @@ const GRANTED: [&str; 12] = [
     "wasi:cli/run@",
 ];
 
-/// What language runtimes import whether they need it or not; linked to something empty, where the rail's file asks for it.
+/// What language runtimes import whether they need it or not; linked to something empty, where the rail file asks for it.
 const INERT: [&str; 2] = ["wasi:filesystem/", "wasi:sockets/"];
 
 /// Imports and exports of a component. An adapter has some thirty; each one more costs the host memory before a limit holds.
@@ -120,7 +120,7 @@ impl Outline {
     }
 }
 
-/// What runs, and what people approve: a component, and the rail's file that it runs with.
+/// What runs, and what people approve: a component, and the rail file that it runs with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair {
     pub component: Digest,

@@ -43,7 +43,7 @@ impl Cache {
                 "must be a folder owned by this user that nobody else can write to".to_owned(),
             ));
         }
-        sweep(folder).map_err(|error| failed(error.to_string()))?;
+        remove_drafts(folder).map_err(|error| failed(error.to_string()))?;
         Ok(Self(folder.to_owned()))
     }
 
@@ -107,7 +107,7 @@ impl Drop for Draft {
 }
 
 /// Removes what hosts left behind that were killed while they compiled.
-fn sweep(folder: &Path) -> std::io::Result<()> {
+fn remove_drafts(folder: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let is_draft = entry.file_name().as_encoded_bytes().starts_with(b".");

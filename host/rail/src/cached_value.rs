@@ -20,12 +20,12 @@ pub(super) struct Current<T> {
     fresh_until: Instant,
 }
 
-/// The right, and the duty, to fetch. Dropped without a value, the next call gets it.
-pub(super) type Duty = OwnedMutexGuard<()>;
+/// Permits one call to fetch. Dropped without a value, the next call gets it.
+pub(super) type FetchPermit = OwnedMutexGuard<()>;
 
 pub(super) enum Lookup<T> {
     Ready(Current<T>),
-    Fetch(Duty),
+    Fetch(FetchPermit),
 }
 
 impl<T> Default for Renewed<T> {
@@ -35,15 +35,15 @@ impl<T> Default for Renewed<T> {
 }
 
 impl<T: Clone> Renewed<T> {
-    /// The value, or the duty to fetch it; waits while another call is out for it.
+    /// The value, or the permit to fetch it; waits while another call fetches it.
     pub(super) async fn ask(&self) -> Lookup<T> {
         if let Some(current) = self.current() {
             return Lookup::Ready(current);
         }
-        let duty = self.fetching.clone().lock_owned().await;
+        let permit = self.fetching.clone().lock_owned().await;
         match self.current() {
             Some(current) => Lookup::Ready(current),
-            None => Lookup::Fetch(duty),
+            None => Lookup::Fetch(permit),
         }
     }
 

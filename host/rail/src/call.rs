@@ -15,7 +15,7 @@ use wasmtime::component::Instance;
 use crate::known_bad;
 use payment::{Instruction, plain};
 
-use super::call_report::{CallReport, CaptureStore, Captures, Recorded, Task};
+use super::call_report::{CallReport, CaptureStore, Captures, RecordedExchange, Task};
 use super::contract::{self, RailAdapter, wire};
 use super::description::Description;
 use super::gate::secret_filter::SecretFilter;
@@ -45,7 +45,7 @@ pub(super) struct Call<'c> {
     pub reply_digest: Option<Digest>,
     /// The last one. It is the host's alone then.
     pub reply_holds_secret: bool,
-    pub recorded: Vec<Recorded>,
+    pub recorded: Vec<RecordedExchange>,
     /// Over the tokens that its requests carried, of which there may be newer ones by now.
     pub secret_filters: Vec<Arc<SecretFilter>>,
     /// What the host read last, while the adapter is asked about it.
@@ -67,8 +67,8 @@ impl Loaded {
         self.call_with(sandbox, task, instruction, send_before, Captures::knowing(&nothing)).await
     }
 
-    /// One call of the adapter, with the requests to the rail that belong to it. It always comes back, by `call_ms` and one tick at the latest. Nothing begins to leave after
-    /// `send_before`.
+    /// One call of the adapter, with the requests to the rail that belong to it. It always comes back, by `call_ms` and one tick at
+    /// the latest. Nothing begins to leave after `send_before`.
     pub async fn call_with(
         &self,
         sandbox: &Sandbox,
@@ -228,7 +228,7 @@ impl Call<'_> {
             if let Some(why) = form.unprepared(step, reply.status, &reading) {
                 return Err(CallResult::Unprepared { reading: Box::new(reading), status: reply.status, why });
             }
-            // Only now: what was not borne out is neither used nor kept for the next attempt.
+            // Only now: what was not confirmed is neither used nor kept for the next attempt.
             if !reading.captured.is_empty() && !self.keeper.keep(&reading.captured).await {
                 return Err(CallResult::Unanswered(format!("what {} brought could not be kept", step.name)));
             }

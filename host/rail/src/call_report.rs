@@ -36,7 +36,7 @@ pub struct CallReport {
     pub witness: Witness,
     /// The component that spoke.
     pub digest: Digest,
-    /// The rail's file by which it was written and read.
+    /// The rail file by which it was written and read.
     pub rail_digest: Digest,
     /// Of the last request of the operation and the reply to it, without secrets.
     pub request_digest: Option<Digest>,
@@ -44,7 +44,7 @@ pub struct CallReport {
     /// What was read in the last reply for later requests, and is not kept yet.
     pub captured: BTreeMap<String, String>,
     /// Each exchange but those that bring tokens, without secrets; only where the rail is recorded.
-    pub recorded: Vec<Recorded>,
+    pub recorded: Vec<RecordedExchange>,
     /// What it wrote to its standard output and error, safe to show.
     pub log: Vec<String>,
     pub took: Duration,
@@ -52,7 +52,7 @@ pub struct CallReport {
 
 /// One exchange, safe to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordedExchange {
     pub step: String,
     /// With names in the place of secrets: first line, headers, an empty line, body. Of a mock there is none.
     pub request: Vec<u8>,

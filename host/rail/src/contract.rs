@@ -66,7 +66,7 @@ where
     Ok(function.call_async(store, told).await?.0)
 }
 
-/// What the rail's file says that this rail needs of a payment, and nothing by which it could be told whose it is.
+/// What the rail file says that this rail needs of a payment, and nothing by which it could be told whose it is.
 pub(super) fn payment(form: &Form, instruction: &Instruction) -> wire::Payment {
     wire::Payment {
         amount: instruction.money.amount().to_owned(),

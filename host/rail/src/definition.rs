@@ -1,4 +1,4 @@
-//! A rail's file: `config/rails/<rail>.toml`. Unknown keys and impossible pairs are refused with the key and what was
+//! A rail file: `config/rails/<rail>.toml`. Unknown keys and impossible pairs are refused with the key and what was
 //! expected there.
 
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ pub enum Profile {
     Inert,
 }
 
-/// A rail's file as it is written.
+/// A rail file as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RailFile {
@@ -173,7 +173,7 @@ impl RailFile {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SignatureFile {
-    /// 64 bytes as hexadecimal digits, relative to the rail's file.
+    /// 64 bytes as hexadecimal digits, relative to the rail file.
     pub file: PathBuf,
     /// Ed25519 public keys as hexadecimal digits; one of them must have signed.
     pub trusted: Vec<String>,
@@ -241,7 +241,7 @@ pub struct ClientCertificate {
     pub key: SecretSource,
 }
 
-/// A rail's file, checked, with its references not yet followed.
+/// A rail file, checked, with its references not yet followed.
 #[derive(Debug)]
 pub struct Definition {
     pub name: String,

@@ -17,10 +17,10 @@ pub enum LoadError {
     Definition { path: PathBuf, problem: String },
     #[error("the component has {bytes} bytes; at most {max} are allowed")]
     TooLarge { bytes: u64, max: u64 },
-    #[error("the digest is {found}, the rail's file pins {pinned}")]
+    #[error("the digest is {found}, the rail file pins {pinned}")]
     WrongDigest { pinned: String, found: String },
     #[error(
-        "the signature in {path} is by none of the trusted keys, or for another component or another rail's file"
+        "the signature in {path} is by none of the trusted keys, or for another component or another rail file"
     )]
     WrongSignature { path: PathBuf },
     #[error("a core module, expected a component: build for wasm32-wasip2")]
@@ -55,7 +55,7 @@ pub enum LoadError {
     Unmet { kind: &'static str, name: String, purpose: String },
     #[error("does not fill in the variable {name} ({purpose}), which the rail file expects from it")]
     Unfilled { name: String, purpose: String },
-    #[error("does not pay in {0}, which the rail's file has in currencies")]
+    #[error("does not pay in {0}, which the rail file has in currencies")]
     Currency(String),
     #[error("the folder for compiled code: {0}")]
     Cache(String),

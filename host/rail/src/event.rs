@@ -1,4 +1,4 @@
-//! What became of a rail's file, for whoever keeps the record.
+//! What became of a rail file, for whoever keeps the record.
 
 use verdict::digest::Digest;
 
@@ -7,9 +7,9 @@ use verdict::digest::Digest;
 pub struct LoadEvent {
     pub rail: String,
     pub outcome: LoadOutcome,
-    /// The component that was loaded, or that the rail's file asks for, where that is known.
+    /// The component that was loaded, or that the rail file asks for, where that is known.
     pub component: Option<Digest>,
-    /// Of the rail's file as it was read.
+    /// Of the rail file as it was read.
     pub file: Digest,
     /// One sentence, safe to show.
     pub detail: String,

@@ -47,7 +47,7 @@ impl Call<'_> {
         let loaded = self.loaded;
         let unsent = |why: String| CallResult::Unanswered(format!("no token: {why}"));
         let _duty = match loaded.tokens.ask(name).await {
-            None => return Err(unsent(format!("{name} is not in the rail's file"))),
+            None => return Err(unsent(format!("{name} is not in the rail file"))),
             Some(Lookup::Ready(token)) => return Ok(Carried { token, is_fresh: false }),
             Some(Lookup::Fetch(duty)) => duty,
         };
@@ -56,7 +56,7 @@ impl Call<'_> {
         let reply = self.fetch(step, &Session::default(), unsent).await?;
         match loaded.tokens.take(name, &reply.body) {
             Some(token) => Ok(Carried { token, is_fresh: true }),
-            None => Err(unsent(format!("the reply of {} has none where the rail's file says", step.name))),
+            None => Err(unsent(format!("the reply of {} has none where the rail file says", step.name))),
         }
     }
 

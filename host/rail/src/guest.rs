@@ -21,7 +21,7 @@ use verdict::call_error::CallError;
 pub(super) struct GuestState {
     pub output: Output,
     pub limiter: Limiter,
-    /// Made when it is asked for: most adapters need clock, chance and output only to fail.
+    /// Made when it is asked for: most adapters need clock, randomness and output only to fail.
     wasi: Option<WasiCtx>,
     table: ResourceTable,
 }
@@ -31,7 +31,7 @@ impl GuestState {
         let mut table = ResourceTable::new();
         table.set_max_capacity(RESOURCES_MAX);
         Self {
-            limiter: Limiter { memory_bytes_max: limits.memory_bytes(), memory_mib: limits.memory_mib },
+            limiter: Limiter::of(limits),
             output: Output::new(limits.log_kib as usize * 1024),
             wasi: None,
             table,
@@ -130,6 +130,21 @@ impl Pollable for Over {
 pub(super) struct Limiter {
     memory_bytes_max: usize,
     memory_mib: u32,
+    /// Of all memories of the instance together.
+    memory_bytes: usize,
+    /// The same before the last growth, which may fail yet.
+    before_growth: usize,
+}
+
+impl Limiter {
+    fn of(limits: &Limits) -> Self {
+        Self {
+            memory_bytes_max: limits.memory_bytes(),
+            memory_mib: limits.memory_mib,
+            memory_bytes: 0,
+            before_growth: 0,
+        }
+    }
 }
 
 /// An excess, on its way through the engine.
@@ -138,11 +153,18 @@ pub(super) struct Limiter {
 pub(super) struct Excess(pub CallError);
 
 impl ResourceLimiter for Limiter {
-    fn memory_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> Result<bool> {
-        match desired > self.memory_bytes_max {
-            true => Err(Excess(CallError::Memory(self.memory_mib)).into()),
-            false => Ok(true),
+    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> Result<bool> {
+        let wanted = self.memory_bytes.saturating_sub(current).saturating_add(desired);
+        if wanted > self.memory_bytes_max {
+            return Err(Excess(CallError::Memory(self.memory_mib)).into());
         }
+        (self.before_growth, self.memory_bytes) = (self.memory_bytes, wanted);
+        Ok(true)
+    }
+
+    fn memory_grow_failed(&mut self, _: wasmtime::Error) -> Result<()> {
+        self.memory_bytes = self.before_growth;
+        Ok(())
     }
 
     fn table_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> Result<bool> {
@@ -218,4 +240,26 @@ impl OutputStream for Output {
 #[wasmtime_wasi::async_trait]
 impl Pollable for Output {
     async fn ready(&mut self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memories_of_an_instance_share_one_limit() {
+        let mib = |count: usize| count << 20;
+        let mut limiter = Limiter::of(&Limits { memory_mib: 64, ..Limits::default() });
+        assert!(limiter.memory_growing(0, mib(40), None).expect("the first memory"));
+        assert!(limiter.memory_growing(0, mib(20), None).expect("a second one"));
+        assert!(limiter.memory_growing(mib(20), mib(24), None).expect("up to the limit"));
+        assert!(limiter.memory_growing(mib(40), mib(41), None).is_err(), "one more");
+
+        let mut limiter = Limiter::of(&Limits { memory_mib: 64, ..Limits::default() });
+        assert!(limiter.memory_growing(0, mib(60), None).expect("it may grow"));
+        limiter
+            .memory_grow_failed(wasmtime::Error::msg("beyond the maximum that it declares"))
+            .expect("noted");
+        assert!(limiter.memory_growing(0, mib(60), None).expect("what failed is not counted"));
+    }
 }

@@ -25,7 +25,7 @@ impl Loaded {
             return Err(CallError::Revoked(self.digest));
         }
         let busy = |_| CallError::Busy(sandbox.calls_max);
-        // A rail that computes much waits for itself: others have the rest of the workers.
+        // A rail that computes much delays only its own calls: others have the rest of the workers.
         let _turn = self.computing.acquire().await.map_err(busy)?;
         let _guest = sandbox.guests.acquire().await.map_err(busy)?;
         let mut store = self.store(sandbox);

@@ -43,13 +43,13 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// Below this a public key is taken only where the rail's file says so, and for one thing only.
+/// Below this a public key is taken only where the rail file says so, and for one thing only.
 pub(super) const BITS_MIN: u32 = 2048;
 /// The public exponent that every rail uses. Smaller ones give short secrets away.
 pub(super) const EXPONENT: u32 = 65_537;
 
 impl Algorithm {
-    /// A key that exists nowhere else, as a rail's file would refer to it.
+    /// A key that exists nowhere else, as a rail file would refer to it.
     pub fn made_up(self) -> Result<String, String> {
         let failed = |_| "no key could be made".to_owned();
         let ecdsa = || EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).map_err(failed);
@@ -96,7 +96,7 @@ pub(super) fn public_der(text: &str) -> Option<Vec<u8>> {
 }
 
 impl Key {
-    /// From a text of the rail's file: PEM, or for HMAC the secret itself.
+    /// From a text of the rail file: PEM, or for HMAC the secret itself.
     pub(super) fn read(algorithm: Algorithm, bits: Option<u32>, text: &str) -> Result<Self, String> {
         if algorithm.is_public() {
             let der = public_der(text).ok_or("expected a public key in PEM")?;
@@ -180,19 +180,19 @@ impl Key {
                 Ok(pair.sign(&SystemRandom::new(), message).map_err(failed)?.as_ref().to_vec())
             }
             Self::Ed25519(pair) => Ok(pair.sign(message).as_ref().to_vec()),
-            _ => Err("is no key for signatures".to_owned()),
+            _ => Err("cannot be used for signatures".to_owned()),
         }
     }
 
     pub(super) fn hmac(&self, message: &[u8]) -> Result<Vec<u8>, String> {
         match self {
             Self::Hmac(key) => Ok(hmac::sign(key, message).as_ref().to_vec()),
-            _ => Err("is no key for HMAC".to_owned()),
+            _ => Err("cannot be used for HMAC".to_owned()),
         }
     }
 
     pub(super) fn encrypt(&self, text: &[u8]) -> Result<Vec<u8>, String> {
-        let too_long = || format!("takes no {} bytes at a time", text.len());
+        let too_long = || format!("cannot encrypt {} bytes at once", text.len());
         match self {
             Self::EncryptPkcs1(key) => {
                 let mut out = vec![0; key.ciphertext_size()];
@@ -203,7 +203,7 @@ impl Key {
                 key.encrypt(algorithm, text, &mut out, None).map(|out| out.to_vec()).map_err(|_| too_long())
             }
             Self::EncryptSmall(key) => key.encrypt(text).ok_or_else(too_long),
-            _ => Err("is no key for encryption".to_owned()),
+            _ => Err("cannot be used for encryption".to_owned()),
         }
     }
 
@@ -291,7 +291,7 @@ mod tests {
         let verifies = read(Algorithm::VerifyRsaPkcs1Sha256, &pem("PUBLIC KEY", public.as_ref()));
         let signature = signs.sign(b"hello").expect("signed");
         assert!(verifies.verifies(b"hello", &signature) && !verifies.verifies(b"hullo", &signature));
-        assert_eq!(signs.hmac(b"x"), Err("is no key for HMAC".into()));
+        assert_eq!(signs.hmac(b"x"), Err("cannot be used for HMAC".into()));
     }
 
     /// RFC 4231, test case 2.

@@ -1,4 +1,4 @@
-//! A key as a rail's file writes it.
+//! A key as a rail file writes it.
 
 use serde::Deserialize;
 

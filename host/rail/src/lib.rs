@@ -2,7 +2,7 @@
 //!
 //! In the order in which an adapter meets them:
 //!
-//! - [`definition`]: the rail's file, checked · [`production`]: what is refused where money is real · [`mod@file`]: reading files
+//! - [`definition`]: the rail file, checked · [`production`]: what is refused where money is real · [`mod@file`]: reading files
 //! - [`artifact`]: the component's bytes, digest, signature, contract
 //! - [`sandbox`]: the engine and what it is told · [`compile`]: a process that compiles · [`cache`]: compiled code on disk
 //! - [`loaded`]: an adapter that can be called · [`registry`]: all of them, and hot swap · [`watch`]: on a changed file
@@ -68,7 +68,7 @@ mod tokens;
 mod vault;
 mod watch;
 
-pub use call_report::{CallReport, CaptureStore, Captures, Recorded, RecordedReply, Task};
+pub use call_report::{CallReport, CaptureStore, Captures, RecordedExchange, RecordedReply, Task};
 pub use compile::CompileLimits;
 pub use description::{Description, Need};
 pub use error::LoadError;

@@ -1,4 +1,5 @@
-//! What an instance and a call may use. Every default is a number with a reason; a rail's file may change it within the bounds beside it.
+//! What an instance and a call may use. Every default is a number with a reason; a rail file may change it within the bounds beside
+//! it.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -9,8 +10,8 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Linear memory, held by `Limiter` (`guest.rs`), which `instance.rs` attaches. The pool of `sandbox.rs` is made for the largest. A
-    /// Rust adapter that parses JSON stays below 2 MiB.
+    /// Linear memory, all of an instance together, enforced by `Limiter` (`guest.rs`), which `instance.rs` attaches. The pool of
+    /// `sandbox.rs` is made for the largest. A Rust adapter that parses JSON stays below 2 MiB.
     pub memory_mib: u32,
     /// Time on the processor, counted in ticks while the guest runs.
     pub cpu_ms: u32,

@@ -1,4 +1,4 @@
-//! From a rail's file to an adapter that can be called.
+//! From a rail file to an adapter that can be called.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,10 +37,10 @@ use verdict::call_error::CallError;
 use verdict::digest::Digest;
 use verdict::pace::Pace;
 
-/// An adapter, ready to be called, with everything that its rail's file says.
+/// An adapter, ready to be called, with everything that its rail file says.
 pub struct Loaded {
     pub digest: Digest,
-    /// Of the rail's file.
+    /// Of the rail file.
     pub file_digest: Digest,
     pub description: Description,
     pub kind: RailKind,
@@ -132,7 +132,7 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// What a component says of itself, whether or not the rail's file gives what it needs.
+    /// What a component says of itself, whether or not the rail file gives what it needs.
     pub async fn describe_only(
         sandbox: &Sandbox,
         definition: &Definition,
@@ -198,7 +198,7 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// What the rail's file gives to be known by: `ca` and `client`, each with the moment, in Unix seconds, at which the
+    /// What the rail file gives to be known by: `ca` and `client`, each with the moment, in Unix seconds, at which the
     /// first certificate in it ends.
     pub fn certificates(&self) -> &[(String, i64)] {
         &self.certificates
@@ -244,7 +244,7 @@ impl Loaded {
         self.vault.verifies(key, &signed, &signature)
     }
 
-    /// What the adapter cannot do without must be in the rail's file, and what the file leaves to it the adapter must know.
+    /// The rail file must have what the adapter cannot do without, and the adapter must know what the file leaves to it.
     fn check_needs(&self) -> Result<(), LoadError> {
         let (described, form) = (&self.description, &self.form);
         let unmet = |kind: &'static str, needs: &[Need], given: &dyn Fn(&str) -> bool| match needs
@@ -303,7 +303,7 @@ impl Description {
     }
 }
 
-/// The component that a rail's file asks for, before it is read.
+/// The component that a rail file asks for, before it is read.
 pub(super) fn digest_wanted(definition: &Definition) -> Option<Digest> {
     match definition.file.component.strip_prefix(BUILTIN) {
         Some(name) => crate::builtin::component(name).map(Digest::of),

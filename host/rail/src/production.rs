@@ -13,7 +13,7 @@ use super::gate::address::Reach;
 use super::sandbox::Sandbox;
 use verdict::digest::Digest;
 
-/// Judges the recorded exchanges that a rail's file names, by this component and this file. The error says which of them comes to
+/// Judges the recorded exchanges that a rail file names, by this component and this file. The error says which of them comes to
 /// something else than was approved.
 pub type Examine = for<'e> fn(&'e Sandbox, &'e Definition) -> BoxFuture<'e, Result<(), LoadError>>;
 
@@ -62,7 +62,7 @@ impl Definition {
         }
         if file.signature.is_none() {
             return Some(
-                "signature is missing, expected one over component and rail's file: railhost plugin sign"
+                "signature is missing, expected one over component and rail file: railhost plugin sign"
                     .to_owned(),
             );
         }

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use form::{Input, Shown, Step};
 
 use super::call::Call;
-use super::call_report::{Recorded, RecordedReply};
+use super::call_report::{RecordedExchange, RecordedReply};
 use super::gate::HttpReply;
 use super::gate::secret_filter::{SecretFilter, holds_secret, scrub_text};
 use verdict::digest::Digest;
@@ -15,7 +15,7 @@ impl Call<'_> {
         self.request_digest = (!shown.is_empty()).then(|| Digest::of(&shown));
         self.reply_digest = None;
         if self.loaded.is_recorded {
-            self.recorded.push(Recorded { step: step.to_owned(), request: shown, reply: None });
+            self.recorded.push(RecordedExchange { step: step.to_owned(), request: shown, reply: None });
         }
     }
 

@@ -36,7 +36,7 @@ pub struct Rail {
     previous: Mutex<Option<Arc<Loaded>>>,
     /// What was loaded before, perhaps the same component with older keys.
     rotated: Mutex<Option<Arc<Loaded>>>,
-    /// Of the rail's file and everything it refers to, as loaded.
+    /// Of the rail file and everything it refers to, as loaded.
     seen: Mutex<Digest>,
     /// The database may have been told what its file promises: that changes with `railhost migrate` only.
     is_promised: AtomicBool,
@@ -53,7 +53,7 @@ impl Rail {
     }
 
     /// The component with this digest while it is still loaded, the current one otherwise; none where that one is revoked.
-    /// Where only the rail's file changed, what it says now counts, and so it does for how long a call may take.
+    /// Where only the rail file changed, what it says now counts, and so it does for how long a call may take.
     pub fn preferring(&self, digest: &Digest) -> Option<Arc<Loaded>> {
         let current = self.current();
         let previous = self.previous.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -123,7 +123,7 @@ pub struct Rails {
     events: UnboundedSender<LoadEvent>,
     revoked: Arc<Revoked>,
     rails: RwLock<BTreeMap<String, Arc<Rail>>>,
-    /// What was refused last, by the rail's file: in which state, and why.
+    /// What was refused last, by the rail file: in which state, and why.
     refused: Mutex<BTreeMap<PathBuf, (Digest, String)>>,
     /// Something could not be loaded just now, and may be a moment later.
     pub(super) look_again: AtomicBool,
@@ -359,7 +359,7 @@ impl Rails {
     }
 }
 
-/// A rail's file as it was found, with everything that decides whether it can be loaded.
+/// A rail file as it was found, with everything that decides whether it can be loaded.
 struct ScannedFile {
     definition: Result<Definition, LoadError>,
     /// Of the file itself.
@@ -410,7 +410,7 @@ pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
     Ok(files)
 }
 
-/// What is seen of a rail's files, and the state that they are in.
+/// What is seen of a rail files, and the state that they are in.
 async fn fingerprints(path: &Path, definition: &Definition) -> (Digest, Digest) {
     let (own, file, referred) = (path.to_owned(), definition.digest, definition.refers_to());
     let look = move || {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(
     untagged,
-    expecting = "{ env = \"NAME\" } or { file = \"path\" }: a secret does not stand in a rail's file"
+    expecting = "{ env = \"NAME\" } or { file = \"path\" }: a secret does not stand in a rail file"
 )]
 pub enum SecretSource {
     Env { env: String },

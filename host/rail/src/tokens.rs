@@ -42,7 +42,7 @@ impl Tokens {
         Self { slots, is_made_up: false }
     }
 
-    /// For conformance tests: every token that the rail's file names, with values that exist nowhere else.
+    /// For conformance tests: every token that the rail file names, with values that exist nowhere else.
     pub(super) fn made_up(rules: &BTreeMap<String, TokenRule>) -> Self {
         let tokens = Self::new(rules);
         for (name, slot) in &tokens.slots {
@@ -56,12 +56,12 @@ impl Tokens {
         self.slots.get(name).map(|slot| slot.rule.step.as_str())
     }
 
-    /// The token, or the duty to fetch it; none where the rail's file has no such token.
+    /// The token, or the duty to fetch it; none where the rail file has no such token.
     pub(super) async fn ask(&self, name: &str) -> Option<Lookup<Token>> {
         Some(self.slots.get(name)?.token.ask().await)
     }
 
-    /// Takes a token from a reply. None if it is not where the rail's file says, or is no token.
+    /// Takes a token from a reply. None if it is not where the rail file says, or is no token.
     pub(super) fn take(&self, name: &str, reply: &[u8]) -> Option<Current<Token>> {
         let slot = self.slots.get(name)?;
         let reply = Json::read(reply).ok()?;
@@ -125,7 +125,7 @@ mod tests {
     #[tokio::test]
     async fn one_call_fetches_and_the_others_wait_for_it() {
         let tokens = Arc::new(tokens());
-        let Some(Lookup::Fetch(errand)) = tokens.ask("access").await else { panic!("there is no token yet") };
+        let Some(Lookup::Fetch(permit)) = tokens.ask("access").await else { panic!("there is no token yet") };
         let waiting = tokio::spawn({
             let tokens = tokens.clone();
             async move {
@@ -135,7 +135,7 @@ mod tests {
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
         tokens.take("access", br#"{"access_token": "t-1", "expires_in": "3600"}"#).expect("a token");
-        drop(errand);
+        drop(permit);
         assert_eq!(waiting.await.expect("no panic").as_deref(), Some("t-1"));
         assert!(tokens.ask("unknown").await.is_none());
     }
@@ -143,10 +143,10 @@ mod tests {
     #[tokio::test]
     async fn an_errand_that_brings_nothing_goes_to_the_next() {
         let tokens = tokens();
-        let Some(Lookup::Fetch(errand)) = tokens.ask("access").await else { panic!("there is no token yet") };
+        let Some(Lookup::Fetch(permit)) = tokens.ask("access").await else { panic!("there is no token yet") };
         assert!(tokens.take("access", br#"{"error": "no"}"#).is_none());
         assert!(tokens.take("access", br#"{"access_token": "t", "expires_in": -1}"#).is_none());
-        drop(errand);
+        drop(permit);
         assert!(matches!(tokens.ask("access").await, Some(Lookup::Fetch(_))));
     }
 

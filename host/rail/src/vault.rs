@@ -1,9 +1,12 @@
-//! Secrets and keys of one rail. They are written into the rail's form; a client key goes to TLS, and nothing anywhere else.
+//! Secrets and keys of one rail. They are written into the rail's form, and nowhere else. A client key goes to TLS alone
+//! (`gate/tls.rs`).
 //!
-//! The way of a secret: `SecretSource` (`source.rs`) in the rail's file, `Definition::read` (`definition.rs`), `Vault::open` when the rail is
-//! loaded, `RequestSecrets` (here; made by `Call::fill` in `call.rs`), `Filling::source` for each slot (`form/src/filling.rs`), `request`
-//! (`gate/exchange.rs`). An adapter is told what `contract::payment` (`contract.rs`)
-//! holds and no more; a reply with a secret in it is kept from it by `Call::weigh` (`call.rs`).
+//! The path of a secret: `SecretSource` (`source.rs`) in the rail file, `Definition::read` (`definition.rs`), `Vault::open` when
+//! the rail is loaded, `RequestSecrets` (here; made by `Call::fill` in `call.rs`), `Filling::source` for each slot
+//! (`form/src/filling.rs`), `request` (`gate/exchange.rs`). An adapter is told what `contract::payment` (`contract.rs`) holds and
+//! no more. `Call::weigh` (`call.rs`) keeps a reply with a secret in it from the adapter. In what is recorded of a request its name
+//! stands in place of the secret (`redacted.rs`), and it is taken out of all texts that a rail or an adapter returns
+//! (`gate/secret_filter.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -101,7 +104,7 @@ impl Vault {
         Ok(Self::of(secrets, keys, private, &definition.file.computed))
     }
 
-    /// For conformance tests: every secret and key that the rail's file names, with values that exist nowhere else.
+    /// For conformance tests: every secret and key that the rail file names, with values that exist nowhere else.
     pub(super) fn made_up(definition: &Definition) -> Result<Self, LoadError> {
         let canary = |name: &String| SecretString::from(format!("canary-{name}-{}", Uuid::new_v4().simple()));
         let secrets = definition.file.secrets.keys().map(|name| (name.clone(), canary(name))).collect();

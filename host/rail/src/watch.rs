@@ -1,4 +1,4 @@
-//! Notices that a rail's file or a file that it refers to changed, and swaps in what is new.
+//! Notices that a rail file or a file that it refers to changed, and swaps in what is new.
 
 use std::convert::Infallible;
 use std::io;
@@ -61,7 +61,7 @@ impl Stamp {
     }
 }
 
-/// Of every rail's file and what it refers to.
+/// Of every rail file and what it refers to.
 async fn stamps(folder: &Path) -> io::Result<Stamps> {
     let folder = folder.to_owned();
     let look = move || {

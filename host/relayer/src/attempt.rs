@@ -11,13 +11,13 @@ use crate::host::Host;
 use crate::jitter;
 use crate::lane::Lane;
 use crate::rail_call::{Judged, RailCall};
-use crate::signs::heed_late;
+use crate::rail_signals::heed_late;
 use crate::stop::stop_rail;
 use crate::unused::Unused;
 use crate::{known_bad, lane};
 use faults::{self, CrashPoint, Guard, crash_point};
 use outbox::lease::{Hold, Lease};
-use payment::{Instruction, Origin, RailKey, Violation};
+use payment::{Instruction, PaymentIds, RailKey, Violation};
 use rail::{self, Loaded, Task};
 use verdict::answer::CallResult;
 use verdict::decision::Decision;
@@ -143,15 +143,15 @@ fn next_task(
 }
 
 fn read(lease: &Lease) -> Result<Instruction, Vec<Violation>> {
-    let origin = Origin {
+    let ids = PaymentIds {
         outbox_id: lease.outbox_id,
         instruction_id: lease.instruction_id.clone(),
         participant_id: lease.participant_id.clone(),
         sequence_id: lease.sequence_id.unsigned_abs(),
     };
-    // A mock answers by the number of the try.
+    // A mock answers by how often the payment was taken up: attempts and holds.
     let attempt = (lease.attempt_count + lease.holds).unsigned_abs() + 1;
-    let mut instruction = Instruction::read(origin, lease.payload.get(), attempt)?;
+    let mut instruction = Instruction::read(ids, lease.payload.get(), attempt)?;
     if faults::is_left_out(Guard::StableKey) {
         instruction.key = RailKey::of(lease.lease_token);
     }

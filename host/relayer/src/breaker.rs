@@ -4,7 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::breaker_state::{Grants, Sign, State, next};
+use crate::breaker_state::{BreakerState, Grants, RailSignal, next};
 use crate::refusals::Refusals;
 use faults::{self, Guard};
 use verdict::pace::BreakerPace;
@@ -14,7 +14,7 @@ pub(crate) struct Breaker(Mutex<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    state: State,
+    state: BreakerState,
     /// Refusals of requests to pay, since the rail took one.
     at_request: Refusals,
     /// Refusals that questions heard, since a payment was paid.
@@ -26,8 +26,8 @@ struct Inner {
 impl Inner {
     fn beginning() -> Self {
         let state = match faults::is_left_out(Guard::BeginsWithOne) {
-            false => State::Beginning { one_is_out: false },
-            true => State::Closed { ended: 0, failed: 0 },
+            false => BreakerState::Beginning { one_is_out: false },
+            true => BreakerState::Closed { ended: 0, failed: 0 },
         };
         Self { state, at_request: Refusals::default(), at_question: Refusals::default(), stopped: false }
     }
@@ -60,8 +60,8 @@ impl Breaker {
     /// Something on our side is in order again: where nothing else is against it, it goes on with one payment.
     pub(crate) fn begin_with_one(&self) {
         let mut inner = self.inner();
-        if matches!(inner.state, State::Closed { .. }) {
-            inner.state = State::Beginning { one_is_out: false };
+        if matches!(inner.state, BreakerState::Closed { .. }) {
+            inner.state = BreakerState::Beginning { one_is_out: false };
         }
     }
 
@@ -78,54 +78,56 @@ impl Breaker {
         let mut inner = self.inner();
         let probe = match inner.state {
             _ if inner.stopped => return None,
-            State::Closed { .. } => false,
-            State::Open { until, bad_probes } if now >= until => {
-                inner.state = State::Probing { bad_probes };
+            BreakerState::Closed { .. } => false,
+            BreakerState::Open { until, bad_probes } if now >= until => {
+                inner.state = BreakerState::Probing { bad_probes };
                 true
             }
-            State::Beginning { one_is_out: false } => {
-                inner.state = State::Beginning { one_is_out: true };
+            BreakerState::Beginning { one_is_out: false } => {
+                inner.state = BreakerState::Beginning { one_is_out: true };
                 true
             }
-            State::Open { .. } | State::Probing { .. } | State::Beginning { .. } => return None,
+            BreakerState::Open { .. } | BreakerState::Probing { .. } | BreakerState::Beginning { .. } => {
+                return None;
+            }
         };
         Some(Ticket { breaker: self, probe })
     }
 
     /// What a question brought. It is no probe, but what it says about the rail counts. True if this opened the breaker.
-    pub(crate) fn heard(&self, sign: Sign, pace: &BreakerPace, now: Instant) -> bool {
+    pub(crate) fn heard(&self, sign: RailSignal, pace: &BreakerPace, now: Instant) -> bool {
         match sign {
             // A question that fails says little about the rail, and one that succeeds does not say that the rail pays.
-            Sign::Good => {
+            RailSignal::Good => {
                 self.inner().somebody_was_paid();
                 false
             }
-            Sign::Accepted | Sign::Bad => false,
-            Sign::Refused(refusal) => {
+            RailSignal::Accepted | RailSignal::Bad => false,
+            RailSignal::Refused(refusal) => {
                 let speaks_of_rail = self.inner().at_question.saw(&refusal);
-                speaks_of_rail && self.saw(Sign::Hold(None), false, pace, now)
+                speaks_of_rail && self.saw(RailSignal::Hold(None), false, pace, now)
             }
-            Sign::Hold(_) => self.saw(sign, false, pace, now),
+            RailSignal::Hold(_) => self.saw(sign, false, pace, now),
         }
     }
 
-    fn saw(&self, sign: Sign, probe: bool, pace: &BreakerPace, now: Instant) -> bool {
+    fn saw(&self, sign: RailSignal, probe: bool, pace: &BreakerPace, now: Instant) -> bool {
         let mut inner = self.inner();
         let sign = match sign {
-            Sign::Refused(refusal) if inner.at_request.saw(&refusal) => Sign::Hold(None),
-            Sign::Good => {
+            RailSignal::Refused(refusal) if inner.at_request.saw(&refusal) => RailSignal::Hold(None),
+            RailSignal::Good => {
                 inner.somebody_was_paid();
-                Sign::Good
+                RailSignal::Good
             }
-            Sign::Accepted => {
+            RailSignal::Accepted => {
                 inner.at_request.end();
-                Sign::Good
+                RailSignal::Good
             }
             other => other,
         };
-        let was_open = matches!(inner.state, State::Open { .. });
+        let was_open = matches!(inner.state, BreakerState::Open { .. });
         inner.state = next(inner.state, &sign, probe, pace, now);
-        matches!(inner.state, State::Open { .. }) && !was_open
+        matches!(inner.state, BreakerState::Open { .. }) && !was_open
     }
 
     fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
@@ -143,7 +145,7 @@ pub(crate) struct Ticket<'b> {
 
 impl Ticket<'_> {
     /// True if this sign opened the breaker.
-    pub(crate) fn saw(mut self, sign: Sign, pace: &BreakerPace, now: Instant) -> bool {
+    pub(crate) fn saw(mut self, sign: RailSignal, pace: &BreakerPace, now: Instant) -> bool {
         let opened = self.breaker.saw(sign, self.probe, pace, now);
         self.probe = false;
         opened
@@ -156,11 +158,11 @@ impl Drop for Ticket<'_> {
         // A question may have opened it meanwhile.
         if self.probe {
             match inner.state {
-                State::Probing { bad_probes } => {
-                    inner.state = State::Open { until: Instant::now(), bad_probes }
+                BreakerState::Probing { bad_probes } => {
+                    inner.state = BreakerState::Open { until: Instant::now(), bad_probes }
                 }
-                State::Beginning { .. } => inner.state = State::Beginning { one_is_out: false },
-                State::Closed { .. } | State::Open { .. } => {}
+                BreakerState::Beginning { .. } => inner.state = BreakerState::Beginning { one_is_out: false },
+                BreakerState::Closed { .. } | BreakerState::Open { .. } => {}
             }
         }
     }
@@ -179,15 +181,15 @@ mod tests {
     /// One whose rail has paid before.
     fn breaker() -> (Breaker, Instant) {
         let (breaker, now) = (Breaker::new(), Instant::now());
-        assert!(!call(&breaker, Sign::Good, now));
+        assert!(!call(&breaker, RailSignal::Good, now));
         (breaker, now)
     }
 
-    fn refusal(code: &str, payee: &str, participant: &str) -> Sign {
-        Sign::Refused(RailRefusal::new(code, payee, participant))
+    fn refusal(code: &str, payee: &str, participant: &str) -> RailSignal {
+        RailSignal::Refused(RailRefusal::new(code, payee, participant))
     }
 
-    fn call(breaker: &Breaker, sign: Sign, now: Instant) -> bool {
+    fn call(breaker: &Breaker, sign: RailSignal, now: Instant) -> bool {
         breaker.admit(now).expect("it may be sent").saw(sign, &PACE, now)
     }
 
@@ -197,7 +199,7 @@ mod tests {
         closed.begin_with_one();
         assert_eq!(closed.grants(now), Grants::One, "it goes on with one payment");
         let (open, now) = breaker();
-        open.heard(Sign::Hold(None), &PACE, now);
+        open.heard(RailSignal::Hold(None), &PACE, now);
         open.begin_with_one();
         assert_eq!(open.grants(now), Grants::None, "what the rail asked for counts");
         let (stopped, now) = breaker();
@@ -209,10 +211,10 @@ mod tests {
     #[test]
     fn it_opens_when_half_of_the_calls_fail_and_closes_after_one_good_probe() {
         let (breaker, now) = breaker();
-        for sign in [Sign::Good, Sign::Bad, Sign::Good] {
+        for sign in [RailSignal::Good, RailSignal::Bad, RailSignal::Good] {
             assert!(!call(&breaker, sign, now));
         }
-        assert!(call(&breaker, Sign::Bad, now), "two of four");
+        assert!(call(&breaker, RailSignal::Bad, now), "two of four");
         assert_eq!(breaker.grants(now), Grants::None);
         assert!(breaker.admit(now).is_none());
         let later = now + Duration::from_secs(1);
@@ -222,7 +224,7 @@ mod tests {
             breaker.admit(later).is_none() && breaker.grants(later) == Grants::None,
             "one probe at a time"
         );
-        assert!(!probe.saw(Sign::Good, &PACE, later));
+        assert!(!probe.saw(RailSignal::Good, &PACE, later));
         assert_eq!(breaker.grants(later), Grants::All);
     }
 
@@ -230,14 +232,14 @@ mod tests {
     fn a_bad_probe_opens_it_again_and_stragglers_change_nothing() {
         let (breaker, now) = breaker();
         let (straggler, another) = (breaker.admit(now).expect("closed"), breaker.admit(now).expect("closed"));
-        assert!(breaker.heard(Sign::Hold(None), &PACE, now), "one is enough");
-        assert!(!straggler.saw(Sign::Good, &PACE, now));
+        assert!(breaker.heard(RailSignal::Hold(None), &PACE, now), "one is enough");
+        assert!(!straggler.saw(RailSignal::Good, &PACE, now));
         assert_eq!(breaker.grants(now), Grants::None);
         let later = now + Duration::from_secs(1);
         let probe = breaker.admit(later).expect("one may try");
-        assert!(!another.saw(Sign::Good, &PACE, later));
+        assert!(!another.saw(RailSignal::Good, &PACE, later));
         assert_eq!(breaker.grants(later), Grants::None, "only the probe closes it");
-        assert!(probe.saw(Sign::Bad, &PACE, later));
+        assert!(probe.saw(RailSignal::Bad, &PACE, later));
         assert_eq!(breaker.grants(later), Grants::None);
         assert_eq!(breaker.grants(later + Duration::from_secs(2)), Grants::One);
     }
@@ -246,9 +248,17 @@ mod tests {
     fn each_bad_probe_doubles_the_pause_up_to_a_limit_and_a_good_one_ends_that() {
         let (breaker, mut now) = breaker();
         let mut pauses = Vec::new();
-        breaker.heard(Sign::Hold(None), &PACE, now);
-        let hold = Sign::Hold(None);
-        for sign in [Sign::Bad, hold.clone(), Sign::Bad, hold.clone(), Sign::Bad, hold, Sign::Good] {
+        breaker.heard(RailSignal::Hold(None), &PACE, now);
+        let hold = RailSignal::Hold(None);
+        for sign in [
+            RailSignal::Bad,
+            hold.clone(),
+            RailSignal::Bad,
+            hold.clone(),
+            RailSignal::Bad,
+            hold,
+            RailSignal::Good,
+        ] {
             let asked = now;
             while breaker.grants(now) == Grants::None {
                 now += Duration::from_secs(1);
@@ -258,7 +268,7 @@ mod tests {
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 16, 16]);
         assert_eq!(breaker.grants(now), Grants::All);
-        assert!(breaker.heard(Sign::Hold(None), &PACE, now));
+        assert!(breaker.heard(RailSignal::Hold(None), &PACE, now));
         assert_eq!(breaker.grants(now + Duration::from_secs(1)), Grants::One, "all is forgotten");
     }
 
@@ -266,7 +276,7 @@ mod tests {
     fn what_questions_hear_keeps_it_open_and_is_no_bad_probe() {
         let (breaker, now) = breaker();
         for _ in 0..9 {
-            breaker.heard(Sign::Hold(None), &PACE, now);
+            breaker.heard(RailSignal::Hold(None), &PACE, now);
         }
         assert_eq!(breaker.grants(now + Duration::from_secs(1)), Grants::One);
     }
@@ -274,7 +284,7 @@ mod tests {
     #[test]
     fn a_probe_that_was_not_sent_leaves_the_place_to_the_next() {
         let (breaker, now) = breaker();
-        breaker.heard(Sign::Hold(None), &PACE, now);
+        breaker.heard(RailSignal::Hold(None), &PACE, now);
         let later = now + Duration::from_secs(1);
         drop(breaker.admit(later).expect("one may try"));
         assert!(breaker.admit(Instant::now() + Duration::from_secs(2)).is_some());
@@ -284,7 +294,7 @@ mod tests {
     fn few_failures_among_many_calls_are_life() {
         let (breaker, now) = breaker();
         for _ in 0..10 {
-            for sign in [Sign::Good, Sign::Good, Sign::Bad, Sign::Good] {
+            for sign in [RailSignal::Good, RailSignal::Good, RailSignal::Bad, RailSignal::Good] {
                 assert!(!call(&breaker, sign, now));
             }
         }
@@ -297,7 +307,7 @@ mod tests {
         assert_eq!(breaker.grants(now), Grants::One);
         let first = breaker.admit(now).expect("one may try");
         assert!(breaker.grants(now) == Grants::None && breaker.admit(now).is_none(), "one at a time");
-        first.saw(Sign::Good, &PACE, now);
+        first.saw(RailSignal::Good, &PACE, now);
         assert_eq!(breaker.grants(now), Grants::All);
         breaker.begin_again();
         assert_eq!(breaker.grants(now), Grants::One, "also when a person resumes it");
@@ -312,7 +322,7 @@ mod tests {
             assert_eq!(breaker.grants(now), Grants::One);
             call(&breaker, refusal("CLOSED", &format!("payee {n}"), "one and the same"), now);
         }
-        call(&breaker, Sign::Good, now);
+        call(&breaker, RailSignal::Good, now);
         assert_eq!(breaker.grants(now), Grants::All);
     }
 
@@ -330,7 +340,7 @@ mod tests {
         let later = now + Duration::from_secs(1);
         assert!(call(&breaker, refusal("CLOSED", "yet another", "another"), later), "it goes on");
         assert_eq!(breaker.grants(later + Duration::from_millis(1_999)), Grants::None, "twice as long");
-        call(&breaker, Sign::Good, later + Duration::from_secs(2));
+        call(&breaker, RailSignal::Good, later + Duration::from_secs(2));
         assert_eq!(breaker.grants(later), Grants::All);
     }
 
@@ -341,7 +351,7 @@ mod tests {
             |n: usize| breaker.heard(refusal("CLOSED", &n.to_string(), &(n % 2).to_string()), &PACE, now);
         let most = PAYEES_MAX - 1;
         assert!((0..most).all(|n| !refuse(n)));
-        breaker.heard(Sign::Good, &PACE, now);
+        breaker.heard(RailSignal::Good, &PACE, now);
         assert!((0..most).all(|n| !refuse(n)), "it begins anew");
         assert!(refuse(most));
     }
@@ -352,7 +362,7 @@ mod tests {
         let most = PAYEES_MAX;
         for n in 0..most {
             assert_eq!(breaker.grants(now), Grants::All);
-            call(&breaker, Sign::Accepted, now);
+            call(&breaker, RailSignal::Accepted, now);
             breaker.heard(refusal("CLOSED", &n.to_string(), &(n % 2).to_string()), &PACE, now);
         }
         assert_eq!(breaker.grants(now), Grants::None);
@@ -363,7 +373,7 @@ mod tests {
         let (breaker, now) = breaker();
         for n in 0..100 {
             call(&breaker, refusal("NO_PAYEE", &n.to_string(), &(n % 2).to_string()), now);
-            call(&breaker, Sign::Accepted, now);
+            call(&breaker, RailSignal::Accepted, now);
         }
         assert_eq!(breaker.grants(now), Grants::All);
     }
@@ -374,8 +384,8 @@ mod tests {
         let straggler = breaker.admit(now).expect("closed");
         breaker.stop();
         let day = now + Duration::from_secs(86_400);
-        straggler.saw(Sign::Good, &PACE, now);
-        breaker.heard(Sign::Good, &PACE, now);
+        straggler.saw(RailSignal::Good, &PACE, now);
+        breaker.heard(RailSignal::Good, &PACE, now);
         assert!(breaker.grants(day) == Grants::None && breaker.admit(day).is_none());
         breaker.begin_again();
         assert_eq!(breaker.grants(now), Grants::One);
@@ -384,11 +394,11 @@ mod tests {
     #[test]
     fn a_rail_that_asks_for_a_pause_gets_it_within_reason() {
         let (breaker, now) = breaker();
-        call(&breaker, Sign::Hold(Some(Duration::from_secs(120))), now);
+        call(&breaker, RailSignal::Hold(Some(Duration::from_secs(120))), now);
         assert_eq!(breaker.grants(now + Duration::from_secs(119)), Grants::None);
         assert_eq!(breaker.grants(now + Duration::from_secs(120)), Grants::One);
         let (breaker, now) = self::breaker();
-        call(&breaker, Sign::Hold(Some(Duration::from_secs(86_400))), now);
+        call(&breaker, RailSignal::Hold(Some(Duration::from_secs(86_400))), now);
         assert_eq!(breaker.grants(now + ASKED_FOR_MAX), Grants::One, "but not for a day");
     }
 }

@@ -14,7 +14,7 @@ pub(crate) const ASKED_FOR_MAX: Duration = Duration::from_secs(3600);
 
 /// Whether the rail gets payments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum BreakerState {
     /// Calls that ended since they were counted last, and how many of them failed.
     Closed {
         ended: u32,
@@ -34,7 +34,7 @@ pub(crate) enum State {
     },
 }
 
-impl State {
+impl BreakerState {
     pub(crate) fn grants(self, now: Instant) -> Grants {
         match self {
             Self::Closed { .. } => Grants::All,
@@ -55,7 +55,7 @@ pub(crate) enum Grants {
 
 /// How a call went, as far as it says something about the rail.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Sign {
+pub(crate) enum RailSignal {
     Good,
     /// The rail took it and has not decided. It works, but nobody was paid yet.
     Accepted,
@@ -67,35 +67,51 @@ pub(crate) enum Sign {
 }
 
 /// The state after a sign. `probe`: it came from the one payment that was sent to see.
-pub(crate) fn next(state: State, sign: &Sign, probe: bool, pace: &BreakerPace, now: Instant) -> State {
+pub(crate) fn next(
+    state: BreakerState,
+    sign: &RailSignal,
+    probe: bool,
+    pace: &BreakerPace,
+    now: Instant,
+) -> BreakerState {
     let open = |bad_probes, asked_for: Option<Duration>| {
         let pause = pause(pace, bad_probes).max(asked_for.unwrap_or_default().min(ASKED_FOR_MAX));
-        State::Open { until: now + pause, bad_probes }
+        BreakerState::Open { until: now + pause, bad_probes }
     };
     let asked_for = match sign {
-        Sign::Hold(asked_for) => *asked_for,
+        RailSignal::Hold(asked_for) => *asked_for,
         _ => None,
     };
     match (state, sign) {
-        (State::Probing { bad_probes }, Sign::Bad | Sign::Hold(_)) if probe => {
+        (BreakerState::Probing { bad_probes }, RailSignal::Bad | RailSignal::Hold(_)) if probe => {
             open(bad_probes + 1, asked_for)
         }
-        (State::Open { until, bad_probes }, Sign::Hold(_)) => match open(bad_probes, asked_for) {
-            State::Open { until: later, bad_probes } => State::Open { until: until.max(later), bad_probes },
-            other => other,
-        },
-        (State::Probing { bad_probes }, Sign::Hold(_)) => open(bad_probes, asked_for),
-        (State::Closed { .. } | State::Beginning { .. }, Sign::Hold(_)) => open(0, asked_for),
-        (State::Probing { .. } | State::Beginning { .. }, Sign::Good) if probe => {
-            State::Closed { ended: 0, failed: 0 }
+        (BreakerState::Open { until, bad_probes }, RailSignal::Hold(_)) => {
+            match open(bad_probes, asked_for) {
+                BreakerState::Open { until: later, bad_probes } => {
+                    BreakerState::Open { until: until.max(later), bad_probes }
+                }
+                other => other,
+            }
+        }
+        (BreakerState::Probing { bad_probes }, RailSignal::Hold(_)) => open(bad_probes, asked_for),
+        (BreakerState::Closed { .. } | BreakerState::Beginning { .. }, RailSignal::Hold(_)) => {
+            open(0, asked_for)
+        }
+        (BreakerState::Probing { .. } | BreakerState::Beginning { .. }, RailSignal::Good) if probe => {
+            BreakerState::Closed { ended: 0, failed: 0 }
         }
         // One refusal says nothing about the rail, in either direction: the next payment tries.
-        (State::Probing { bad_probes }, Sign::Refused(_)) if probe => State::Open { until: now, bad_probes },
-        (State::Beginning { .. }, Sign::Refused(_)) if probe => State::Beginning { one_is_out: false },
+        (BreakerState::Probing { bad_probes }, RailSignal::Refused(_)) if probe => {
+            BreakerState::Open { until: now, bad_probes }
+        }
+        (BreakerState::Beginning { .. }, RailSignal::Refused(_)) if probe => {
+            BreakerState::Beginning { one_is_out: false }
+        }
         // A first call that fails is counted like any other.
-        (State::Beginning { .. }, Sign::Bad) if probe => counted(1, 1, pace, &open),
-        (State::Closed { ended, failed }, sign) => {
-            counted(ended + 1, failed + u32::from(*sign == Sign::Bad), pace, &open)
+        (BreakerState::Beginning { .. }, RailSignal::Bad) if probe => counted(1, 1, pace, &open),
+        (BreakerState::Closed { ended, failed }, sign) => {
+            counted(ended + 1, failed + u32::from(*sign == RailSignal::Bad), pace, &open)
         }
         (unchanged, _) => unchanged,
     }
@@ -105,12 +121,12 @@ fn counted(
     ended: u32,
     failed: u32,
     pace: &BreakerPace,
-    open: &dyn Fn(u32, Option<Duration>) -> State,
-) -> State {
+    open: &dyn Fn(u32, Option<Duration>) -> BreakerState,
+) -> BreakerState {
     match ended >= pace.calls_min {
         true if failed * 100 >= ended * pace.failed_percent => open(0, None),
-        true => State::Closed { ended: 0, failed: 0 },
-        false => State::Closed { ended, failed },
+        true => BreakerState::Closed { ended: 0, failed: 0 },
+        false => BreakerState::Closed { ended, failed },
     }
 }
 

@@ -26,7 +26,7 @@ use observe::listen::{self, Page, page};
 use outbox::complete::Completion;
 use outbox::lease::{CalledPayment, Executor, LeaseRef};
 use outbox::{Database, Error};
-use payment::{Instruction, KeyForm, Origin, RailKey};
+use payment::{Instruction, KeyForm, PaymentIds, RailKey};
 use rail::{CallReport, Loaded, Rails, Sandbox};
 use verdict::answer::CallResult;
 use verdict::decision::{Class, Decision};
@@ -247,13 +247,13 @@ fn said(decision: &Decision, payment: &CalledPayment, report: &CallReport) -> Op
 }
 
 fn instruction(outbox_id: Uuid, payment: &CalledPayment) -> Option<Instruction> {
-    let origin = Origin {
+    let ids = PaymentIds {
         outbox_id,
         instruction_id: payment.instruction_id.clone(),
         participant_id: payment.participant_id.clone(),
         sequence_id: payment.sequence_id.unsigned_abs(),
     };
-    Instruction::read(origin, payment.payload.get(), 1).ok()
+    Instruction::read(ids, payment.payload.get(), 1).ok()
 }
 
 /// Whether a rail's text is the key of this payment. Rails change upper and lower case.

@@ -42,12 +42,12 @@ pub(crate) async fn watch(host: Arc<Host>, lane: Arc<Lane>) {
 
 fn float_is(host: &Host, lane: &Lane, currency: &str, left: i128, floor: Option<i128>) {
     let rail = &lane.rail.name;
-    let is_dry = floor.is_some_and(|floor| left < floor);
-    host.metrics.rails.float(rail, currency, left, is_dry);
-    if !lane.set_dry(currency, is_dry) {
+    let is_low = floor.is_some_and(|floor| left < floor);
+    host.metrics.rails.float(rail, currency, left, is_low);
+    if !lane.set_float_low(currency, is_low) {
         return;
     }
-    match is_dry {
+    match is_low {
         true => tracing::error!(
             rail,
             currency,

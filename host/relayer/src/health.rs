@@ -32,7 +32,7 @@ pub struct Health {
     pub draining: watch::Receiver<bool>,
 }
 
-impl observe::Health for Health {
+impl observe::HealthSource for Health {
     fn metrics(&self) -> prometheus::Result<String> {
         self.metrics.text()
     }

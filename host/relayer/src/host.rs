@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use outbox::lease::{Executor, Lease, LeaseRef, Stopped};
+use outbox::lease::{Executor, Lease, LeaseRef, Restrictions};
 use rail::{Rails, Sandbox};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -39,7 +39,7 @@ pub(crate) struct Host {
     /// came too late. The next holder asks what became of them.
     pub(crate) abandoned: Mutex<HashMap<Uuid, Instant>>,
     /// Paused rails, suspended participants and revoked components, as of a second ago.
-    pub(crate) stopped: ArcSwap<StopCache>,
+    pub(crate) restrictions: ArcSwap<RestrictionCache>,
     /// For rails that this host stopped: the writes that pause them for all hosts.
     pub(crate) pause_writes: Mutex<Vec<JoinHandle<()>>>,
     /// And since when the database knows of them. From then on the database's word counts.
@@ -64,10 +64,10 @@ pub(crate) struct TrustedLease {
     pub(crate) trusted_until: Instant,
 }
 
-/// What is stopped, and when that was asked for.
+/// What may not be paid at the moment, and when that was asked for.
 #[derive(Debug, Default)]
-pub(crate) struct StopCache {
-    pub(crate) stopped: Stopped,
+pub(crate) struct RestrictionCache {
+    pub(crate) restrictions: Restrictions,
     pub(crate) asked: Option<Instant>,
 }
 
@@ -126,19 +126,17 @@ impl Host {
     }
 
     /// Its rail is paused or its participant is suspended: it is not handed over now. A claim obeys both: `rail_limits.sql` says
-    /// whether the rail is enabled, and of a paused one `lock_due_rows.sql` takes only rows that may have left. So this matters where the
-    /// pause was heard of after the claim was sent: the lease goes back. A row that was to be asked about and would now be sent again is
-    /// held for 5 s (`attempt.rs`). No attempt is used up.
+    /// whether the rail is enabled, and of a paused one `lock_due_rows.sql` takes only rows that may have left. So this matters
+    /// where the pause was heard of after the claim was sent: the lease goes back. A row that was to be asked about and would now
+    /// be sent again is held for 5 s (`attempt.rs`). No attempt is used up.
     pub(crate) fn paused_or_suspended(&self, lease: &Lease, claim_sent: Instant) -> Option<Unused> {
-        let known = self.stopped.load();
+        let known = self.restrictions.load();
         if !lease.unsettled && known.asked.is_none_or(|asked| asked <= claim_sent) {
             return None;
         }
-        match &known.stopped {
-            stopped if stopped.rails.contains(&lease.rail_type) => Some(Unused::RailPaused),
-            stopped if stopped.participants.contains(&lease.participant_id) => {
-                Some(Unused::ParticipantSuspended)
-            }
+        match &known.restrictions {
+            known if known.rails.contains(&lease.rail_type) => Some(Unused::RailPaused),
+            known if known.participants.contains(&lease.participant_id) => Some(Unused::ParticipantSuspended),
             _ => None,
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::breaker_state::Grants;
-use crate::host::{Host, StopCache, TrustedLease};
+use crate::host::{Host, RestrictionCache, TrustedLease};
 use crate::jitter;
 use crate::new_rails;
 use faults::{self, CrashPoint};
@@ -20,14 +20,14 @@ const REPAIR_EVERY: Duration = Duration::from_secs(5);
 const REPAIR_ROWS: i32 = 1_000;
 const PARKING_EVERY: Duration = Duration::from_secs(1);
 /// A pause or a suspension takes effect within two seconds.
-const STOPPED_EVERY: Duration = Duration::from_secs(1);
+const RESTRICTIONS_EVERY: Duration = Duration::from_secs(1);
 const BREAKERS_EVERY: Duration = Duration::from_secs(1);
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
 /// After a clock went back, times that lie ahead of it are put right within this.
 const CLOCK_EVERY: Duration = Duration::from_secs(3);
 /// The queue itself is the truth about leases, not its index. Housekeeping reads all of it again and again, a few pages at a time.
-const SWEEP_LEASES_EVERY: Duration = Duration::from_secs(10);
-const SWEEP_PAGES: i32 = 2_000;
+const STRAY_LEASES_EVERY: Duration = Duration::from_secs(10);
+const STRAY_PAGES: i32 = 2_000;
 const COMPARE_HOSTS_EVERY: Duration = Duration::from_secs(30);
 const MONTHS_EVERY: Duration = Duration::from_secs(3600);
 /// After a failure to make them.
@@ -38,11 +38,11 @@ pub(crate) async fn run(host: Arc<Host>, database: Database) {
     tokio::join!(
         again(REPAIR_EVERY, || repair(&host)),
         again(PARKING_EVERY, || park(&host)),
-        again(STOPPED_EVERY, || stopped(&host)),
+        again(RESTRICTIONS_EVERY, || restrictions(&host)),
         again(HEARTBEAT_EVERY, || heartbeat(&host)),
         again(BREAKERS_EVERY, || breakers(&host)),
         again(CLOCK_EVERY, || clock(&host)),
-        again(SWEEP_LEASES_EVERY, || sweep_leases(&host, &page)),
+        again(STRAY_LEASES_EVERY, || find_stray_leases(&host, &page)),
         again(COMPARE_HOSTS_EVERY, || compare_hosts(&host)),
         months(&host),
         new_rails::run(&host, &database),
@@ -87,11 +87,11 @@ async fn park(host: &Host) -> Result<(), Error> {
 
 /// Claims obey it anyway. This is for payments that are leased and wait for their turn. A rail that was stopped begins with one
 /// payment.
-pub(crate) async fn stopped(host: &Host) -> Result<(), Error> {
+pub(crate) async fn restrictions(host: &Host) -> Result<(), Error> {
     let asked = Instant::now().into_std();
-    let stopped = host.housekeeper.stopped().await?;
-    let before = host.stopped.load();
-    let newly = stopped.rails.iter().filter(|rail| !before.stopped.rails.contains(rail));
+    let known = host.housekeeper.restrictions().await?;
+    let before = host.restrictions.load();
+    let newly = known.rails.iter().filter(|rail| !before.restrictions.rails.contains(rail));
     // A rail that this host stopped begins again only if the database knew of the stop when it was asked. Then the rail is paused,
     // or a person has resumed it since.
     let is_stopped = |rail: &&String| host.lanes.get(rail).is_some_and(|lane| lane.breaker.is_stopped());
@@ -103,9 +103,9 @@ pub(crate) async fn stopped(host: &Host) -> Result<(), Error> {
         }
         !is_known
     });
-    let revoked: Vec<_> = stopped.revoked.iter().filter_map(|digest| Digest::from_bytes(digest)).collect();
+    let revoked: Vec<_> = known.revoked.iter().filter_map(|digest| Digest::from_bytes(digest)).collect();
     host.rails.revoke(&revoked);
-    host.stopped.store(Arc::new(StopCache { stopped, asked: Some(asked) }));
+    host.restrictions.store(Arc::new(RestrictionCache { restrictions: known, asked: Some(asked) }));
     // After that is known here: a payment that is let through now checks whether its rail is paused.
     for lane in begin.iter().filter_map(|rail| host.lanes.get(rail)) {
         lane.breaker.begin_again();
@@ -121,8 +121,11 @@ async fn clock(host: &Host) -> Result<(), Error> {
     Ok(())
 }
 
-async fn sweep_leases(host: &Host, page: &AtomicI32) -> Result<(), Error> {
-    page.store(host.housekeeper.sweep(page.load(Ordering::Relaxed), SWEEP_PAGES).await?, Ordering::Relaxed);
+async fn find_stray_leases(host: &Host, page: &AtomicI32) -> Result<(), Error> {
+    page.store(
+        host.housekeeper.find_stray_leases(page.load(Ordering::Relaxed), STRAY_PAGES).await?,
+        Ordering::Relaxed,
+    );
     Ok(())
 }
 

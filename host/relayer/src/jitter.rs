@@ -1,4 +1,4 @@
-//! Pauses are scattered, so that hosts and payments do not keep step with each other.
+//! The random factor of jitter. With it hosts and payments do not act at the same moment.
 
 /// From 0 to 1.
 pub(crate) fn factor() -> f64 {

@@ -12,7 +12,7 @@ use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 
 use crate::breaker::Breaker;
 use crate::breaker_state::Grants;
-use crate::queue_view::{Answer, Brought, Capacity, QueueView, Scope};
+use crate::queue_view::{Brought, Capacity, ClaimedRows, QueueView, Scope};
 use outbox::lease::{ClaimLimit, Lease};
 use rail::definition::Rate;
 use rail::{Loaded, Rail};
@@ -33,7 +33,7 @@ pub(crate) struct Lane {
     offended: Mutex<Option<(Digest, String)>>,
     shaper: Mutex<Option<(Rate, Arc<DefaultDirectRateLimiter>)>>,
     /// Currencies in which less is left to pay from than the floor.
-    dry: Mutex<BTreeSet<String>>,
+    low_floats: Mutex<BTreeSet<String>>,
     /// The rail was asked once what is left, whether or not it answered.
     float_asked: AtomicBool,
 }
@@ -57,7 +57,7 @@ impl Lane {
             view: Mutex::default(),
             offended: Mutex::default(),
             shaper: Mutex::default(),
-            dry: Mutex::default(),
+            low_floats: Mutex::default(),
             float_asked: AtomicBool::new(false),
         }
     }
@@ -95,7 +95,7 @@ impl Lane {
         sent: Instant,
     ) -> Brought {
         let fresh = leases.iter().filter(|lease| lease.attempt_count == 0);
-        let answer = Answer {
+        let answer = ClaimedRows {
             leases: leases.len(),
             reached: fresh.map(|lease| lease.next_attempt_at).max(),
             short,
@@ -121,7 +121,7 @@ impl Lane {
     /// It is open, and there is something to pay from. A rail that can say what is left is paid nothing before it was asked.
     fn pays(&self) -> bool {
         self.is_in_hours()
-            && !self.is_dry()
+            && !self.is_float_low()
             && (self.float_asked.load(Ordering::Acquire) || !self.has_floors())
     }
 
@@ -140,20 +140,20 @@ impl Lane {
     }
 
     /// Remembers whether less is left in a currency than its floor; true if that is new.
-    pub(crate) fn set_dry(&self, currency: &str, is_dry: bool) -> bool {
-        let mut dry = self.dry();
-        if is_dry { dry.insert(currency.to_owned()) } else { dry.remove(currency) }
+    pub(crate) fn set_float_low(&self, currency: &str, is_low: bool) -> bool {
+        let mut low = self.low_floats();
+        if is_low { low.insert(currency.to_owned()) } else { low.remove(currency) }
     }
 
     /// Less is left in this currency than its floor.
-    pub(crate) fn is_dry_of(&self, currency: &str) -> bool {
-        self.has_floor(currency) && self.dry().contains(currency)
+    pub(crate) fn is_float_low_of(&self, currency: &str) -> bool {
+        self.has_floor(currency) && self.low_floats().contains(currency)
     }
 
     /// The same is true of all its currencies.
-    pub(crate) fn is_dry(&self) -> bool {
+    pub(crate) fn is_float_low(&self) -> bool {
         let form = &self.rail.current().form;
-        !form.currencies.is_empty() && form.currencies.iter().all(|currency| self.is_dry_of(currency))
+        !form.currencies.is_empty() && form.currencies.iter().all(|currency| self.is_float_low_of(currency))
     }
 
     /// A floor that was taken out of the file stops nothing.
@@ -161,8 +161,8 @@ impl Lane {
         self.rail.current().form.float.get(currency).is_some_and(|float| float.floor.is_some())
     }
 
-    fn dry(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.dry.lock().unwrap_or_else(PoisonError::into_inner)
+    fn low_floats(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.low_floats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether an adapter that did this must not have the next payment. It takes payments of two participants: one participant may

@@ -6,7 +6,7 @@
 //! - [`claim`]: leases what is due, when [`rhythm`] says so ([`presence`], [`notifications`], [`database_clock`], [`unanswered`])
 //! - [`lane`]: how much a rail may take ([`queue_view`], [`breaker`], [`breaker_state`], [`refusals`])
 //! - [`lanes`]: all of them ([`new_rails`])
-//! - [`dispatch`]: a task for each payment · [`attempt`]: one payment through one call ([`rail_call`], [`signs`], and before it
+//! - [`dispatch`]: a task for each payment · [`attempt`]: one payment through one call ([`rail_call`], [`rail_signals`], and before it
 //!   [`mark_requests`] and [`mark_writer`], where the rail needs that)
 //! - [`report`]: writes down what came of it, however long that takes ([`persist`]) · [`unused`]: why a lease goes back
 //! - [`housekeeping`]: repair, heartbeat, parking, stops · [`float`]: what is left to pay from
@@ -49,12 +49,12 @@ mod persist;
 mod presence;
 mod queue_view;
 mod rail_call;
+mod rail_signals;
 mod refusals;
 mod report;
 mod rhythm;
 mod run;
 mod run_error;
-mod signs;
 mod stop;
 mod unanswered;
 mod unused;

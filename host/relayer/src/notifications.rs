@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use outbox::wake::Doorbell;
+use outbox::wake::NotificationListener;
 use outbox::{Database, Error};
 
 /// Notifications within this time are one. The first is passed on at once.
@@ -26,9 +26,10 @@ pub(crate) struct Notifications {
 impl Notifications {
     /// What is enqueued after this returns is heard of.
     pub(crate) async fn listen(database: &Database) -> Result<Self, Error> {
-        let (doorbell, came, count) = (Doorbell::listen(database).await?, Arc::default(), Arc::default());
+        let (listener, came, count) =
+            (NotificationListener::listen(database).await?, Arc::default(), Arc::default());
         let mut receiver = JoinSet::new();
-        receiver.spawn(receive(doorbell, Arc::clone(&came), Arc::clone(&count)));
+        receiver.spawn(receive(listener, Arc::clone(&came), Arc::clone(&count)));
         Ok(Self { came, count, passed_on_at: None, _receiver: receiver })
     }
 
@@ -47,9 +48,9 @@ impl Notifications {
     }
 }
 
-async fn receive(mut doorbell: Doorbell, came: Arc<Notify>, count: Arc<AtomicU32>) {
+async fn receive(mut listener: NotificationListener, came: Arc<Notify>, count: Arc<AtomicU32>) {
     loop {
-        doorbell.wait().await;
+        listener.wait().await;
         count.fetch_add(1, Ordering::Relaxed);
         came.notify_one();
     }

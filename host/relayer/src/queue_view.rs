@@ -66,7 +66,7 @@ pub(crate) struct Scope {
 
 /// What a claim brought of one rail.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Answer {
+pub(crate) struct ClaimedRows {
     pub leases: usize,
     /// The latest due time of those that were never tried.
     pub reached: Option<DateTime<Utc>>,
@@ -133,7 +133,7 @@ impl QueueView {
     }
 
     /// What it brought. After [`Self::claimed`].
-    pub(crate) fn brought(&mut self, scope: &Scope, answer: &Answer, now: Instant) -> Brought {
+    pub(crate) fn brought(&mut self, scope: &Scope, answer: &ClaimedRows, now: Instant) -> Brought {
         let (full, is_empty) = (answer.leases >= scope.limit, answer.leases == 0);
         let was_short = mem::replace(&mut self.short, answer.short && !is_empty);
         if let Some(only) = scope.only {
@@ -189,19 +189,24 @@ mod tests {
     const FREE: Capacity = Capacity { slots: 64, free: 64, breaker: Grants::All, pays: true };
     const CLOSED: Capacity = Capacity { pays: false, ..FREE };
     const BROKEN: Capacity = Capacity { breaker: Grants::None, ..FREE };
-    const NOTHING: Answer = Answer { leases: 0, reached: None, short: false, has_rate: false };
-    const FULL: Answer = Answer { leases: 64, ..NOTHING };
+    const NOTHING: ClaimedRows = ClaimedRows { leases: 0, reached: None, short: false, has_rate: false };
+    const FULL: ClaimedRows = ClaimedRows { leases: 64, ..NOTHING };
 
     fn at(second: i64) -> Option<DateTime<Utc>> {
         Some(DateTime::from_timestamp(second, 0).expect("a time"))
     }
 
-    fn found(leases: usize, second: i64) -> Answer {
-        Answer { leases, reached: at(second), ..NOTHING }
+    fn found(leases: usize, second: i64) -> ClaimedRows {
+        ClaimedRows { leases, reached: at(second), ..NOTHING }
     }
 
     /// A claim that is sent and answered.
-    fn claim(view: &mut QueueView, capacity: &Capacity, answer: &Answer, now: Instant) -> (Scope, Brought) {
+    fn claim(
+        view: &mut QueueView,
+        capacity: &Capacity,
+        answer: &ClaimedRows,
+        now: Instant,
+    ) -> (Scope, Brought) {
         let scope = view.scope(capacity, now).expect("there is room");
         view.claimed(&scope, now);
         (scope, view.brought(&scope, answer, now))
@@ -288,7 +293,7 @@ mod tests {
     #[test]
     fn what_is_tried_again_moves_nothing_on() {
         let (mut view, now) = swept();
-        claim(&mut view, &FREE, &Answer { leases: 2, ..NOTHING }, now);
+        claim(&mut view, &FREE, &ClaimedRows { leases: 2, ..NOTHING }, now);
         assert_eq!(view.reached, at(10));
         claim(&mut view, &FREE, &found(1, 7), now);
         assert_eq!(view.reached, at(10), "it never goes back");
@@ -359,7 +364,7 @@ mod tests {
     fn a_turn_that_met_an_empty_bucket_is_kept() {
         let (mut view, now) = crowded();
         claim(&mut view, &FREE, &FULL, now);
-        let short = Answer { leases: 5, short: true, ..NOTHING };
+        let short = ClaimedRows { leases: 5, short: true, ..NOTHING };
         claim(&mut view, &FREE, &short, now);
         let (scope, brought) = claim(&mut view, &FREE, &NOTHING, now);
         assert_eq!((scope.only, brought), (Some(Narrowing::Tried), Brought::Nothing));
@@ -376,7 +381,7 @@ mod tests {
         for (answer, is_crowded, brought) in [
             (FULL, true, Brought::More),
             (found(3, 1), false, Brought::All),
-            (Answer { leases: 3, short: true, ..NOTHING }, true, Brought::All),
+            (ClaimedRows { leases: 3, short: true, ..NOTHING }, true, Brought::All),
             (NOTHING, false, Brought::Nothing),
         ] {
             view.past_at = Some(now);
@@ -395,7 +400,7 @@ mod tests {
         ] {
             let (mut view, now) = crowded();
             view.past_at = Some(now + since);
-            claim(&mut view, &FREE, &Answer { has_rate, ..NOTHING }, now + since);
+            claim(&mut view, &FREE, &ClaimedRows { has_rate, ..NOTHING }, now + since);
             assert_eq!(view.is_crowded(), is_crowded, "rate {has_rate}, after {since:?}");
         }
     }

@@ -12,7 +12,7 @@ use crate::known_bad;
 use crate::lane::Lane;
 use crate::options::Exchanged;
 use crate::persist::{WriteRefusal, persist};
-use crate::signs::{heed_denials, sign, tell_of_breaker};
+use crate::rail_signals::{heed_denials, sign, tell_of_breaker};
 use crate::unused::Unused;
 use faults::{CrashPoint, crash_point};
 use outbox::lease::Lease;
@@ -130,7 +130,7 @@ impl RailCall<'_> {
     /// The rail is closed, or too little is left to pay from. The lease goes back where no claim takes it again before that changes.
     fn cannot_pay_now(&self, instruction: &Instruction) -> Result<Option<Judged>, Unused> {
         let currency = instruction.money.currency();
-        let (reason, why, wait_seconds) = if self.lane.is_dry_of(currency) {
+        let (reason, why, wait_seconds) = if self.lane.is_float_low_of(currency) {
             let every = self.loaded.form.float.get(currency).map_or(60, |float| float.every_seconds);
             (Unused::FloatLow, format!("what is left in {currency} is below its floor"), every)
         } else if !self.lane.is_in_hours() {
@@ -138,7 +138,7 @@ impl RailCall<'_> {
         } else {
             return Ok(None);
         };
-        let is_leased_again = self.lease.unsettled || self.lane.is_in_hours() && !self.lane.is_dry();
+        let is_leased_again = self.lease.unsettled || self.lane.is_in_hours() && !self.lane.is_float_low();
         match is_leased_again {
             true => Ok(Some(Judged { decision: Decision::on_hold(&why, wait_seconds), report: None })),
             false => Err(reason),

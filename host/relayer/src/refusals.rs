@@ -35,11 +35,11 @@ fn digest(of: impl Hash) -> u64 {
 
 /// Refusals since somebody was paid, by their codes.
 #[derive(Debug, Default)]
-pub(crate) struct Refusals(HashMap<String, Run>);
+pub(crate) struct Refusals(HashMap<String, RefusalRun>);
 
 /// Refusals with one code.
 #[derive(Debug, Default)]
-struct Run {
+struct RefusalRun {
     /// By participant. Bounded, because a run may go on for ever.
     payees: HashMap<u64, HashSet<u64>>,
 }
@@ -59,7 +59,7 @@ impl Refusals {
     }
 }
 
-impl Run {
+impl RefusalRun {
     fn saw(&mut self, refusal: &RailRefusal) -> bool {
         if self.count() < PAYEES_MAX {
             let payees = self.payees.entry(refusal.participant).or_default();

@@ -117,7 +117,7 @@ async fn write(host: Arc<Host>, batch: Vec<FinishedAttempt>) {
     drop(slots);
 }
 
-/// What later requests need is durable before the outcome that announces them.
+/// Captured values, which later requests need, are saved before the outcome.
 async fn keep_captured(host: &Host, completions: &[Completion]) {
     let captured: Vec<_> = completions
         .iter()
@@ -151,7 +151,7 @@ async fn complete(host: &Host, completions: &[Completion], timings: &[Completion
             }
             for (completion, timing) in completions.iter().zip(timings) {
                 host.abandon(completion.lease);
-                keep(host, completion).instrument(timing.span.clone()).await;
+                keep_late_answer(host, completion).instrument(timing.span.clone()).await;
             }
             return;
         }
@@ -174,22 +174,22 @@ async fn complete(host: &Host, completions: &[Completion], timings: &[Completion
             Err(Error::LeaseLost(_)) => {
                 host.metrics.writes.lease_lost.inc();
                 tracing::info!(%payment, "{payment}: the lease was lost, its answer is kept as late");
-                keep(host, completion).instrument(timing.span.clone()).await;
+                keep_late_answer(host, completion).instrument(timing.span.clone()).await;
             }
             Err(error) => {
                 if matches!(error, Error::TerminalGuard(_)) {
                     host.metrics.writes.terminal_guard_hits.inc();
                 }
                 tracing::error!(%payment, %error, "{payment}: its outcome was refused and is kept as late: {error}");
-                keep(host, completion).instrument(timing.span.clone()).await;
+                keep_late_answer(host, completion).instrument(timing.span.clone()).await;
             }
         }
     }
 }
 
-/// What the rail said is evidence, whatever becomes of the row. It changes no state now: the next claim brings it (`known_past.sql`), and
-/// `History::settled_late` says whether it settles the payment.
-async fn keep(host: &Host, completion: &Completion) {
+/// What the rail said is evidence, whatever becomes of the row. It changes no state now: the next claim brings it
+/// (`known_past.sql`), and `History::settled_late` says whether it settles the payment.
+async fn keep_late_answer(host: &Host, completion: &Completion) {
     let payment = completion.lease.outbox_id;
     let write =
         persist(host, "a late answer", WriteRefusal::Final, || host.writer.record_late_answer(completion));
@@ -199,8 +199,8 @@ async fn keep(host: &Host, completion: &Completion) {
     }
 }
 
-/// Payments that met a rail which cannot pay now wait for it. A hold says nothing of this payment's money: one whose lease was lost is not kept, and the next
-/// holder asks again.
+/// Payments that met a rail which cannot pay now wait for it. A hold says nothing of this payment's money: one whose lease was lost
+/// is not kept, and the next holder asks again.
 async fn hold(host: &Host, holds: &[Hold]) {
     if holds.is_empty() {
         return;

@@ -53,7 +53,7 @@ pub async fn run(
         metrics,
         trusted_leases: Mutex::default(),
         abandoned: Mutex::default(),
-        stopped: ArcSwap::default(),
+        restrictions: ArcSwap::default(),
         pause_writes: Mutex::default(),
         pause_told_at: Mutex::default(),
         given_up: AtomicUsize::new(0),
@@ -65,7 +65,7 @@ pub async fn run(
     let (names, digests) = (host.lanes.names(), host.rails.digests());
     retry_while_unreachable(&host, || host.claimer.report(&names, false, &digests)).await?;
     // Before the first claim: a revoked component may not be called at all.
-    retry_while_unreachable(&host, || housekeeping::stopped(&host)).await?;
+    retry_while_unreachable(&host, || housekeeping::restrictions(&host)).await?;
     tokio::spawn(mark_writer::run(Arc::downgrade(&host), marks));
     let (ended, endings) = mpsc::unbounded_channel();
     let mut reporter = tokio::spawn(report::run(host.clone(), endings));

@@ -9,18 +9,18 @@ use anyhow::Context;
 use bytes::Bytes;
 use http::Request;
 use outbox::enqueue::NewPayment;
-use payment::{Instruction, Money, Origin, Violation};
+use payment::{Instruction, Money, PaymentIds, Violation};
 use rail::{CallReport, Loaded, RailStub, Sandbox, Scripted, Task};
 use uuid::Uuid;
 use verdict::answer::CallResult;
 
 use super::adapters;
-use super::session::Session;
+use super::session::CommandContext;
 
 /// The checks, with the adapters that were needed so far.
 #[derive(Debug)]
 pub(super) struct Acceptance<'a> {
-    session: &'a Session,
+    session: &'a CommandContext,
     /// Adapters are not asked.
     unchecked: bool,
     adapters: Option<Adapters>,
@@ -34,7 +34,7 @@ struct Adapters {
 
 /// What came of some checks.
 #[derive(Debug, Default)]
-struct Checked {
+struct RefusedRows {
     /// By the payment's place.
     refused: Vec<(usize, String)>,
 }
@@ -47,7 +47,7 @@ pub(super) struct Sound {
 }
 
 impl<'a> Acceptance<'a> {
-    pub(super) fn new(session: &'a Session, unchecked: bool) -> Self {
+    pub(super) fn new(session: &'a CommandContext, unchecked: bool) -> Self {
         Self { session, unchecked, adapters: None }
     }
 
@@ -93,13 +93,13 @@ impl<'a> Acceptance<'a> {
             return Err("payload: must be a JSON object".to_owned());
         }
         // The numbers that only the database gives out: no rule depends on them.
-        let origin = Origin {
+        let ids = PaymentIds {
             outbox_id: Uuid::nil(),
             instruction_id: payment.instruction_id.clone(),
             participant_id: payment.participant_id.clone(),
             sequence_id: 1,
         };
-        Instruction::read(origin, &payment.payload.to_string(), 1).map_err(|violations| told(&violations))
+        Instruction::read(ids, &payment.payload.to_string(), 1).map_err(|violations| told(&violations))
     }
 
     async fn ask_adapters(
@@ -129,7 +129,7 @@ impl<'a> Acceptance<'a> {
             let part = work.split_off(work.len().saturating_sub(share));
             let sandbox = adapters.sandbox.clone();
             running.spawn(async move {
-                let mut checked = Checked::default();
+                let mut checked = RefusedRows::default();
                 for (place, adapter, instruction) in part {
                     let report = adapter.call(&sandbox, Task::Validate, instruction.clone(), None).await;
                     checked.note(place, &instruction, report);
@@ -148,7 +148,7 @@ impl<'a> Acceptance<'a> {
 
 impl Adapters {
     /// Loaded once, without the rail's secrets and without a network.
-    async fn of(&mut self, session: &Session, rail: &str) -> anyhow::Result<Arc<Loaded>> {
+    async fn of(&mut self, session: &CommandContext, rail: &str) -> anyhow::Result<Arc<Loaded>> {
         if let Some(loaded) = self.by_rail.get(rail) {
             return Ok(loaded.clone());
         }
@@ -162,7 +162,7 @@ impl Adapters {
     }
 }
 
-impl Checked {
+impl RefusedRows {
     fn note(&mut self, place: usize, instruction: &Instruction, report: CallReport) {
         let destination = &instruction.destination;
         let refusal = match report.heard {

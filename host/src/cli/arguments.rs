@@ -52,7 +52,7 @@ pub(super) enum Command {
     /// Send payments to their rails until stopped.
     #[command(after_help = examples::SERVE)]
     Serve(serve::Serve),
-    /// Bring the database's schema up to date and tell it what the rails' files say.
+    /// Bring the database's schema up to date and tell it what the rail files say.
     #[command(after_help = examples::MIGRATE)]
     Migrate,
     /// Accept one payment, or a CSV or JSON-lines file of them.
@@ -78,10 +78,10 @@ pub(super) enum Command {
     Gaps(show::Gaps),
     /// Stop new disbursements on a rail. Payments that may have been sent are still queried.
     #[command(after_help = examples::PAUSE)]
-    Pause(operate::Rail),
+    Pause(operate::RailArgs),
     /// End a pause.
     #[command(after_help = examples::RESUME)]
-    Resume(operate::Rail),
+    Resume(operate::RailArgs),
     /// Refuse a participant's new payments and hold its waiting ones.
     #[command(after_help = examples::SUSPEND)]
     Suspend(operate::Suspend),
@@ -90,16 +90,16 @@ pub(super) enum Command {
     Reinstate(operate::Reinstate),
     /// Dispatch a participant's payments in strict order, or in parallel.
     #[command(after_help = examples::ORDER)]
-    Order(operate::Order),
+    Order(operate::OrderArgs),
     /// Create a new payment that replaces one that failed without moving money.
     #[command(after_help = examples::REISSUE)]
     Reissue(settle::Reissue),
     /// Record what you found out about a payment whose outcome is unknown.
     #[command(after_help = examples::RESOLVE)]
-    Resolve(settle::Resolve),
+    Resolve(settle::ResolveArgs),
     /// Create history partitions for the coming months; export, detach and drop the expired ones.
     #[command(after_help = examples::RETENTION)]
-    Retention(retention::Run),
+    Retention(retention::RetentionArgs),
     /// Check configuration, adapters, database and schema without changing anything and without calling a rail.
     #[command(after_help = examples::CHECK)]
     Check,

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::choose::Filters;
-use super::session::Session;
+use super::session::CommandContext;
 use super::shown::money;
 use super::sums::Sums;
 use terminal::print::{out, out_json, say};
@@ -46,7 +46,7 @@ pub(super) struct Done {
 }
 
 #[derive(Debug, Default)]
-struct Report {
+struct BulkReport {
     done: Vec<Value>,
     refused: Vec<(Uuid, String)>,
 }
@@ -63,7 +63,7 @@ impl Selection {
     /// Performs the act on each payment.
     pub(super) async fn act(
         self,
-        session: &Session,
+        session: &CommandContext,
         verb: Verb,
         act: impl AsyncFn(Payment) -> Result<Done, outbox::Error>,
     ) -> anyhow::Result<ExitCode> {
@@ -87,7 +87,7 @@ impl Selection {
                 let payments = named(&reader, &self.ids).await?;
                 return match self.single() {
                     Some(_) => one(session, payments, act).await,
-                    None => Report::of(session, verb, payments, act).await,
+                    None => BulkReport::of(session, verb, payments, act).await,
                 };
             }
             (true, false) => {}
@@ -95,7 +95,7 @@ impl Selection {
         let payments = reader.payments(&filter, i64::MAX).await?;
         if payments.is_empty() {
             say("No payment matches.");
-            return Report::default().tell(session, verb);
+            return BulkReport::default().tell(session, verb);
         }
         let mut sums = Sums::default();
         payments.iter().for_each(|payment| sums.add(&payment.rail_type, money(payment).as_ref()));
@@ -108,7 +108,7 @@ impl Selection {
             say(&format!("Nothing was done; --yes will {} them.", verb.will));
             return Ok(exit::usage_code());
         }
-        Report::of(session, verb, payments, act).await
+        BulkReport::of(session, verb, payments, act).await
     }
 }
 
@@ -134,7 +134,7 @@ async fn named(reader: &Reader, ids: &[Uuid]) -> anyhow::Result<Vec<Payment>> {
 
 /// As an answer of its own.
 async fn one(
-    session: &Session,
+    session: &CommandContext,
     payments: Vec<Payment>,
     act: impl AsyncFn(Payment) -> Result<Done, outbox::Error>,
 ) -> anyhow::Result<ExitCode> {
@@ -148,9 +148,9 @@ async fn one(
     Ok(ExitCode::SUCCESS)
 }
 
-impl Report {
+impl BulkReport {
     async fn of(
-        session: &Session,
+        session: &CommandContext,
         verb: Verb,
         payments: Vec<Payment>,
         act: impl AsyncFn(Payment) -> Result<Done, outbox::Error>,
@@ -179,7 +179,7 @@ impl Report {
         report.tell(session, verb)
     }
 
-    fn tell(self, session: &Session, verb: Verb) -> anyhow::Result<ExitCode> {
+    fn tell(self, session: &CommandContext, verb: Verb) -> anyhow::Result<ExitCode> {
         let refused: Vec<_> =
             self.refused.iter().map(|(id, why)| json!({ "outbox_id": id, "why": why })).collect();
         match session.json {

@@ -11,7 +11,7 @@ use terminal::exit;
 use terminal::print::{complain, out, out_json, say};
 
 /// What a look at everything found.
-struct Checked<'c> {
+struct CheckReport<'c> {
     config: &'c Config,
     loaded: Vec<(&'c str, Loaded)>,
     faults: Vec<String>,
@@ -39,7 +39,7 @@ pub(super) async fn run(
     // A remark counts as well: a schema that a newer release has changed is none that this build was tested with.
     let of_database = !found.faults.is_empty() || !found.remarks.is_empty();
     faults.extend(found.faults);
-    let checked = Checked { config, loaded, faults, remarks: found.remarks };
+    let checked = CheckReport { config, loaded, faults, remarks: found.remarks };
     if json {
         out_json(&checked.as_json())?;
     } else {
@@ -52,7 +52,7 @@ pub(super) async fn run(
     })
 }
 
-impl Checked<'_> {
+impl CheckReport<'_> {
     fn as_json(&self) -> Value {
         let rails: Vec<_> = self
             .loaded
@@ -108,7 +108,7 @@ async fn load_all<'c>(config: &'c Config, faults: &mut Vec<String>) -> Vec<(&'c 
         }
     };
     for (name, definition) in &config.rails {
-        // What a host that takes it does as well: it judges the recorded exchanges of the rail's file again.
+        // What a host that takes it does as well: it judges the recorded exchanges of the rail file again.
         if let Err(error) = conformance::examine(&sandbox, definition).await {
             faults.push(format!("rail {name}: {error}"));
         }

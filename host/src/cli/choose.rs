@@ -7,27 +7,27 @@ use outbox::read::Filter;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which payments")]
 pub(super) struct Filters {
-    /// Of this rail.
+    /// Only payments of this rail.
     #[arg(long = "rail", value_name = "RAIL")]
     of_rail: Option<String>,
-    /// Of this participant.
+    /// Only payments of this participant.
     #[arg(long = "participant", value_name = "PARTICIPANT")]
     of_participant: Option<String>,
-    /// In this state; several are separated by commas.
+    /// Only payments in this state; several are separated by commas.
     #[arg(long = "state", value_name = "STATE", value_delimiter = ',', ignore_case = true)]
-    states: Vec<State>,
-    /// With this error code.
+    states: Vec<StateFilter>,
+    /// Only payments with this error code.
     #[arg(long, value_name = "CODE")]
     error_code: Option<String>,
-    /// With this code of the rail.
+    /// Only payments with this code of the rail.
     #[arg(long, value_name = "CODE")]
     rail_code: Option<String>,
     #[command(flatten)]
     span: Span,
-    /// That a person has to look at.
+    /// Only payments on the review list.
     #[arg(long)]
     review: bool,
-    /// Whose outcome at the rail is open.
+    /// Only payments whose outcome is not known.
     #[arg(long)]
     unsettled: bool,
 }
@@ -44,7 +44,7 @@ pub(super) struct Span {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum State {
+enum StateFilter {
     /// Due, and not taken yet.
     Pending,
     /// A host works on it.

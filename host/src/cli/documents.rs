@@ -11,7 +11,7 @@ use terminal::print::{say, write_out};
 
 #[derive(Debug, Args)]
 pub(super) struct Completions {
-    /// The shell that is to complete commands.
+    /// Shell to write the script for.
     shell: Shell,
 }
 

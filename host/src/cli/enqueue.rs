@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::accept::Acceptance;
 use super::import::{Format, Import};
-use super::session::Session;
+use super::session::CommandContext;
 use super::strict_json;
 use super::sums::Sums;
 use terminal::print::{out, out_json};
@@ -51,7 +51,7 @@ pub(super) struct Enqueue {
 }
 
 impl Enqueue {
-    pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, session: &CommandContext) -> anyhow::Result<ExitCode> {
         match self.file {
             Some(file) => {
                 let import = Import {
@@ -68,7 +68,7 @@ impl Enqueue {
     }
 }
 
-async fn one(arguments: Enqueue, session: &Session) -> anyhow::Result<ExitCode> {
+async fn one(arguments: Enqueue, session: &CommandContext) -> anyhow::Result<ExitCode> {
     let instruction_id = arguments.instruction.unwrap_or_default();
     let rail_type = arguments.rail.unwrap_or_default();
     session.know_rail(&rail_type).map_err(|error| Missing(error.to_string()))?;

@@ -34,7 +34,7 @@ pub(super) const ALL: &str = concat!(
   railhost status                           what waits, what is leased, what is parked
   railhost find inv-1                       where is this payment?
 
-This build has no demo, simulate, bench, plugin run and --dev: railhost-dev has them.",
+This build has no demo, simulate, bench, plugin run or --dev: railhost-dev has them.",
     exit_codes!()
 );
 
@@ -164,7 +164,7 @@ pub(super) const PLUGIN_REPLAY: &str = "Examples:
 Exit code 3 says that something comes to another verdict.";
 
 pub(super) const PLUGIN_KEY: &str = "Examples:
-  railhost plugin key --out signing.pem        prints the public key, for the rails' files";
+  railhost plugin key --out signing.pem        prints the public key, for the rail files";
 
 pub(super) const PLUGIN_SIGN: &str = "Examples:
   railhost plugin sign myrail.wasm --rail myrail.toml --key signing.pem

@@ -23,9 +23,9 @@ pub(crate) fn usage(problem: &clap::Error) -> ExitCode {
         problem.print().ok();
     }
     #[cfg(not(feature = "dev"))]
-    if let Some(word) = std::env::args().find(|word| OF_DEVELOPMENT.contains(&word.as_str())) {
+    if let Some(asked) = of_development(problem) {
         complain(&format!(
-            "{word} is for development: railhost-dev has it, this is {}",
+            "{asked} is for development: railhost-dev has it, this is {}",
             crate::version::TEXT
         ));
     }
@@ -34,7 +34,21 @@ pub(crate) fn usage(problem: &clap::Error) -> ExitCode {
 
 /// What the shipped build does not have.
 #[cfg(not(feature = "dev"))]
-const OF_DEVELOPMENT: [&str; 4] = ["bench", "demo", "simulate", "--dev"];
+const OF_DEVELOPMENT: [&str; 5] = ["bench", "demo", "simulate", "plugin run", "--dev"];
+
+/// What was asked for, if the development build has it.
+#[cfg(not(feature = "dev"))]
+fn of_development(problem: &clap::Error) -> Option<&'static str> {
+    use clap::error::{ContextKind, ContextValue};
+    [ContextKind::InvalidSubcommand, ContextKind::InvalidArg].into_iter().find_map(|kind| {
+        match problem.get(kind) {
+            Some(ContextValue::String(asked)) => {
+                OF_DEVELOPMENT.into_iter().find(|known| known.trim_start_matches("plugin ") == asked)
+            }
+            _ => None,
+        }
+    })
+}
 
 /// Prints the error as one sentence and picks the code.
 pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {

@@ -23,9 +23,9 @@ use serde_json::json;
 
 pub(super) use self::format::Format;
 use super::accept::Acceptance;
-use super::session::Session;
+use super::session::CommandContext;
 use super::sums::Sums;
-use lines::Line;
+use lines::ImportLine;
 use source::Source;
 use terminal::exit;
 use terminal::print::{complain, out, out_json, say};
@@ -51,18 +51,18 @@ struct Tally {
     /// Or acceptable, in a dry run.
     accepted: u64,
     replayed: u64,
-    refused: Vec<Refused>,
+    refused: Vec<RefusedLine>,
     sums: Sums,
 }
 
 #[derive(Debug, Serialize)]
-struct Refused {
+struct RefusedLine {
     line: u64,
     why: String,
 }
 
 /// One run over a file.
-struct Run<'a> {
+struct ImportRun<'a> {
     file: &'a Path,
     ingest: Ingest,
     acceptance: Acceptance<'a>,
@@ -74,11 +74,11 @@ struct Run<'a> {
 }
 
 impl Import {
-    pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, session: &CommandContext) -> anyhow::Result<ExitCode> {
         let source = Source::open(&self.file, self.format)?;
         let bar = bar(source.bytes());
         let mut chunks = source.read(self.batch_rows)?;
-        let mut run = Run {
+        let mut run = ImportRun {
             file: &self.file,
             ingest: Ingest::new(session.database(), 1),
             acceptance: Acceptance::new(session, self.unchecked),
@@ -98,8 +98,8 @@ impl Import {
     }
 }
 
-impl Run<'_> {
-    async fn take(&mut self, lines: Vec<Line>) -> anyhow::Result<()> {
+impl ImportRun<'_> {
+    async fn take(&mut self, lines: Vec<ImportLine>) -> anyhow::Result<()> {
         let mut numbers = Vec::with_capacity(lines.len());
         let mut payments = Vec::with_capacity(lines.len());
         for line in lines {
@@ -187,12 +187,12 @@ impl Run<'_> {
     /// Says so at once: whoever interrupts the run knows what was met so far.
     fn refuse(&mut self, line: u64, why: String) {
         self.bar.suspend(|| say(&format!("{}:{line}: {}", self.file.display(), why.replace('\n', " "))));
-        self.tally.refused.push(Refused { line, why });
+        self.tally.refused.push(RefusedLine { line, why });
     }
 }
 
 impl Tally {
-    fn report(mut self, session: &Session, dry_run: bool) -> anyhow::Result<ExitCode> {
+    fn report(mut self, session: &CommandContext, dry_run: bool) -> anyhow::Result<ExitCode> {
         self.refused.sort_by_key(|refused| refused.line);
         let refused = self.refused.len();
         match (session.json, dry_run) {

@@ -7,8 +7,8 @@ use outbox::read::{Filter, Reader};
 use serde_json::json;
 
 use super::choose::Filters;
-use super::session::Session;
-use super::shown::{Shown, as_csv, as_table};
+use super::session::CommandContext;
+use super::shown::{ShownPayment, as_csv, as_table};
 use terminal::print::{out, out_json, say, write_out};
 use terminal::{BadArgument, Missing};
 
@@ -17,12 +17,12 @@ pub(super) struct List {
     #[command(flatten)]
     filters: Filters,
     #[command(flatten)]
-    form: Form,
+    form: ListOutput,
 }
 
 /// How many, and how they are written.
 #[derive(Debug, Args)]
-struct Form {
+struct ListOutput {
     /// Maximum number of payments to show, newest first.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
@@ -32,10 +32,10 @@ struct Form {
 }
 
 impl List {
-    pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, session: &CommandContext) -> anyhow::Result<ExitCode> {
         let reader = Reader::new(session.database());
         let payments = reader.payments(&self.filters.filter(), self.form.rows_max()).await?;
-        self.form.show(session, payments.into_iter().map(Shown::from).collect())?;
+        self.form.show(session, payments.into_iter().map(ShownPayment::from).collect())?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -48,11 +48,11 @@ pub(super) struct Find {
     #[command(flatten)]
     filters: Filters,
     #[command(flatten)]
-    form: Form,
+    form: ListOutput,
 }
 
 impl Find {
-    pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, session: &CommandContext) -> anyhow::Result<ExitCode> {
         let reader = Reader::new(session.database());
         let filter = self.filters.filter();
         let mut payments = self.by_what_they_say(&reader, &filter).await?;
@@ -70,27 +70,35 @@ impl Find {
     }
 
     /// What has left the history comes last: it is older than all of the others.
-    async fn by_what_they_say(&self, reader: &Reader, filter: &Filter) -> anyhow::Result<Vec<Shown>> {
+    async fn by_what_they_say(&self, reader: &Reader, filter: &Filter) -> anyhow::Result<Vec<ShownPayment>> {
         let here = reader.find(&self.text, filter, self.form.rows_max()).await?;
         let departed = reader.find_departed(&self.text, filter).await?;
-        Ok(here.into_iter().map(Shown::from).chain(departed.into_iter().map(Shown::from)).collect())
+        Ok(here
+            .into_iter()
+            .map(ShownPayment::from)
+            .chain(departed.into_iter().map(ShownPayment::from))
+            .collect())
     }
 
-    async fn by_rail_key(&self, reader: &Reader, filter: &Filter) -> anyhow::Result<Vec<Shown>> {
+    async fn by_rail_key(&self, reader: &Reader, filter: &Filter) -> anyhow::Result<Vec<ShownPayment>> {
         let Some(digits) = key_digits(&self.text) else { return Ok(Vec::new()) };
         let here = reader.find_by_rail_key(&digits, filter).await?;
         let departed = reader.find_departed_by_rail_key(&digits, filter).await?;
-        Ok(here.into_iter().map(Shown::from).chain(departed.into_iter().map(Shown::from)).collect())
+        Ok(here
+            .into_iter()
+            .map(ShownPayment::from)
+            .chain(departed.into_iter().map(ShownPayment::from))
+            .collect())
     }
 }
 
-impl Form {
+impl ListOutput {
     /// One more than is shown, to know whether there are more.
     fn rows_max(&self) -> i64 {
         i64::from(self.limit) + 1
     }
 
-    fn show(&self, session: &Session, mut shown: Vec<Shown>) -> anyhow::Result<()> {
+    fn show(&self, session: &CommandContext, mut shown: Vec<ShownPayment>) -> anyhow::Result<()> {
         if self.csv && session.json {
             return Err(BadArgument("--csv and --json exclude each other".to_owned()).into());
         }

@@ -1,6 +1,7 @@
 //! The command line: what a person or a script asks, one file per kind of question.
 
 mod accept;
+mod act_reason;
 mod adapters;
 pub(crate) mod arguments;
 mod bulk;
@@ -22,7 +23,6 @@ mod session;
 mod settle;
 mod show;
 mod shown;
-mod signature;
 mod strict_json;
 mod sums;
 
@@ -32,7 +32,7 @@ use clap::CommandFactory;
 
 use crate::config::Config;
 use arguments::{Arguments, Command};
-use session::Session;
+use session::CommandContext;
 
 const CONFIG_DEFAULT: &str = "config/development.toml";
 
@@ -67,8 +67,8 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     let session = match dev {
         #[cfg(feature = "dev")]
-        true => Session::open_private(config, arguments.json).await?,
-        _ => Session::open(config, arguments.json)?,
+        true => CommandContext::open_private(config, arguments.json).await?,
+        _ => CommandContext::open(config, arguments.json)?,
     };
     let ends_with_interrupt = matches!(&command, Command::Status(status) if status.watch);
     let answer = match command {
@@ -86,7 +86,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     answer
 }
 
-impl Session {
+impl CommandContext {
     async fn answer(&self, command: Command) -> anyhow::Result<ExitCode> {
         match command {
             #[cfg(feature = "dev")]

@@ -5,35 +5,35 @@ use indicatif::ProgressBar;
 use outbox::operate::{Operator, Reason};
 use serde_json::json;
 
-use super::session::Session;
-use super::signature::Signature;
+use super::act_reason::ActReason;
+use super::session::CommandContext;
 use terminal::Missing;
 use terminal::print::{out, out_json};
 
 #[derive(Debug, Args)]
-pub(super) struct Rail {
+pub(super) struct RailArgs {
     /// The rail's name, as in config/rails.
     rail: String,
     #[command(flatten)]
-    signature: Signature,
+    reason: ActReason,
 }
 
-impl Rail {
-    pub(super) async fn pause(self, session: &Session) -> anyhow::Result<ExitCode> {
+impl RailArgs {
+    pub(super) async fn pause(self, session: &CommandContext) -> anyhow::Result<ExitCode> {
         known(session, &self.rail)?;
-        Operator::new(session.database()).pause_rail(&self.rail, &self.signature.into()).await?;
+        Operator::new(session.database()).pause_rail(&self.rail, &self.reason.into()).await?;
         done(session, "paused", &self.rail, 0)
     }
 
-    pub(super) async fn resume(self, session: &Session) -> anyhow::Result<ExitCode> {
+    pub(super) async fn resume(self, session: &CommandContext) -> anyhow::Result<ExitCode> {
         known(session, &self.rail)?;
-        Operator::new(session.database()).resume_rail(&self.rail, &self.signature.into()).await?;
+        Operator::new(session.database()).resume_rail(&self.rail, &self.reason.into()).await?;
         done(session, "resumed", &self.rail, 0)
     }
 }
 
 /// A rail that no file describes is most likely misspelt.
-fn known(session: &Session, rail: &str) -> Result<(), Missing> {
+fn known(session: &CommandContext, rail: &str) -> Result<(), Missing> {
     session.know_rail(rail).map_err(|error| Missing(error.to_string()))
 }
 
@@ -45,13 +45,13 @@ pub(super) struct Suspend {
     #[arg(long)]
     unseen: bool,
     #[command(flatten)]
-    signature: Signature,
+    reason: ActReason,
 }
 
 impl Suspend {
-    pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, session: &CommandContext) -> anyhow::Result<ExitCode> {
         let operator = Operator::new(session.database()).also_unseen(self.unseen);
-        operator.suspend_participant(&self.participant, &self.signature.into()).await?;
+        operator.suspend_participant(&self.participant, &self.reason.into()).await?;
         done(session, "suspended", &self.participant, move_parked(&operator).await?)
     }
 }
@@ -61,19 +61,19 @@ pub(super) struct Reinstate {
     /// The participant's id.
     participant: String,
     #[command(flatten)]
-    signature: Signature,
+    reason: ActReason,
 }
 
 impl Reinstate {
-    pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, session: &CommandContext) -> anyhow::Result<ExitCode> {
         let operator = Operator::new(session.database());
-        operator.reinstate_participant(&self.participant, &self.signature.into()).await?;
+        operator.reinstate_participant(&self.participant, &self.reason.into()).await?;
         done(session, "reinstated", &self.participant, move_parked(&operator).await?)
     }
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Order {
+pub(super) struct OrderArgs {
     /// The participant's id.
     participant: String,
     order: DispatchOrder,
@@ -81,7 +81,7 @@ pub(super) struct Order {
     #[arg(long)]
     unseen: bool,
     #[command(flatten)]
-    signature: Signature,
+    reason: ActReason,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -92,11 +92,11 @@ enum DispatchOrder {
     Parallel,
 }
 
-impl Order {
-    pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
+impl OrderArgs {
+    pub(super) async fn run(self, session: &CommandContext) -> anyhow::Result<ExitCode> {
         let operator = Operator::new(session.database()).also_unseen(self.unseen);
         let strict = self.order == DispatchOrder::Strict;
-        operator.order_strictly(&self.participant, strict, &self.signature.into()).await?;
+        operator.order_strictly(&self.participant, strict, &self.reason.into()).await?;
         let act = if strict { "ordered strictly" } else { "dispatched in parallel" };
         done(session, act, &self.participant, move_parked(&operator).await?)
     }
@@ -118,7 +118,7 @@ async fn move_parked(operator: &Operator) -> anyhow::Result<i64> {
     Ok(moved)
 }
 
-fn done(session: &Session, act: &str, target: &str, moved: i64) -> anyhow::Result<ExitCode> {
+fn done(session: &CommandContext, act: &str, target: &str, moved: i64) -> anyhow::Result<ExitCode> {
     if session.json {
         out_json(&json!({ "act": act, "target": target, "payments_moved": moved }))?;
     } else if moved > 0 {
@@ -129,8 +129,8 @@ fn done(session: &Session, act: &str, target: &str, moved: i64) -> anyhow::Resul
     Ok(ExitCode::SUCCESS)
 }
 
-impl From<Signature> for Reason {
-    fn from(signature: Signature) -> Self {
-        Self { by: signature.by, why: signature.why }
+impl From<ActReason> for Reason {
+    fn from(reason: ActReason) -> Self {
+        Self { by: reason.by, why: reason.why }
     }
 }

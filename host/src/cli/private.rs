@@ -6,10 +6,10 @@ use anyhow::Context;
 use dev::embedded::{Server, ServerOptions};
 use terminal::print::say;
 
-use super::session::Session;
+use super::session::CommandContext;
 use crate::config::Config;
 
-impl Session {
+impl CommandContext {
     /// Starts the private server, or finds it running, and brings it up to date.
     pub(super) async fn open_private(config: Config, json: bool) -> anyhow::Result<Self> {
         let folder = &config.embedded.folder;

@@ -1,11 +1,11 @@
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{self, Path, PathBuf};
 use std::pin::pin;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use futures_util::TryStreamExt;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -13,12 +13,12 @@ use outbox::retain::{Month, Retention};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::session::Session;
+use super::session::CommandContext;
 use crate::config::Config;
 use terminal::print::{out, out_json, say, table};
 
 #[derive(Debug, Args)]
-pub(super) struct Run {
+pub(super) struct RetentionArgs {
     /// Only show the months and why each is kept.
     #[arg(long)]
     dry_run: bool,
@@ -28,8 +28,8 @@ pub(super) struct Run {
     export: Option<PathBuf>,
 }
 
-impl Run {
-    pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
+impl RetentionArgs {
+    pub(super) async fn run(self, session: &CommandContext) -> anyhow::Result<ExitCode> {
         let settings = &session.config.retention;
         let folder = self.folder(&session.config)?;
         let retention = Retention::new(session.database(), settings.attempts_days);
@@ -102,7 +102,7 @@ async fn export(retention: &Retention, month: &Month, folder: &Path) -> anyhow::
         .mode(0o700)
         .create(folder)
         .with_context(|| format!("cannot make {}", folder.display()))?;
-    let path = folder.join(format!("{}.jsonl", month.partition_name));
+    let path = folder.join(format!("{}.jsonl", retention.export_name(month)));
     let partial = path.with_extension("jsonl.partial");
     let mut file = BufWriter::new(
         private_file(&partial).with_context(|| format!("cannot write {}", partial.display()))?,
@@ -118,14 +118,41 @@ async fn export(retention: &Retention, month: &Month, folder: &Path) -> anyhow::
         rows += 1;
         progress.inc(1);
     }
+    progress.finish_and_clear();
+    let sha256 = hex::encode(digest.finalize());
+    keep_strange_export(&path, &[Some(&sha256), month.exported_sha256.as_ref()])?;
     // On disk under its final name before the database hears of it.
     file.into_inner().map_err(|error| error.into_error())?.sync_all()?;
     fs::rename(&partial, &path)?;
     File::open(folder)?.sync_all()?;
-    progress.finish_and_clear();
-    let sha256: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     retention.note_export(month, rows, &sha256).await?;
     say(&format!("{} rows exported to {} (SHA-256 {sha256}).", rows, path.display()));
+    Ok(())
+}
+
+/// Another outbox may export into the same folder. What it wrote is all that is left of its month.
+fn keep_strange_export(path: &Path, ours: &[Option<&String>]) -> anyhow::Result<()> {
+    let mut there = match File::open(path) {
+        Ok(there) => BufReader::with_capacity(1 << 20, there),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+    };
+    let mut digest = Sha256::new();
+    loop {
+        let read = there.fill_buf()?.len();
+        if read == 0 {
+            break;
+        }
+        digest.update(there.buffer());
+        there.consume(read);
+    }
+    let there = hex::encode(digest.finalize());
+    if !ours.contains(&Some(&there)) {
+        bail!(
+            "{} is there already, and this outbox does not know it (SHA-256 {there}): move it away, or give each outbox an export folder of its own",
+            path.display()
+        );
+    }
     Ok(())
 }
 

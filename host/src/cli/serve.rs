@@ -21,15 +21,15 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use self::record::Recorder;
+use self::record::LoadRecorder;
 use super::adapters;
-use super::session::Session;
+use super::session::CommandContext;
 use crate::config::Config;
 use crate::{telemetry, version};
 use terminal::BadArgument;
 use terminal::print::say;
 
-/// How often the rails' files are looked at for changes.
+/// How often the rail files are looked at for changes.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A server that comes up with this host may take this long.
 const DATABASE_STARTS_WITHIN: Duration = Duration::from_secs(60);
@@ -41,7 +41,7 @@ const INTERRUPTED: i32 = 130;
 pub(super) struct Serve {}
 
 impl Serve {
-    pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, session: &CommandContext) -> anyhow::Result<ExitCode> {
         let started = Instant::now();
         // From the beginning: a host that is told to stop while it starts also ends well.
         let mut heard = Signals::listen()?;
@@ -51,7 +51,7 @@ impl Serve {
         let sandbox = Arc::new(adapters::sandbox(config)?);
         let executor = Executor::new(database, options.worker_id.clone(), 1);
         let (events, told) = mpsc::unbounded_channel();
-        let mut recorder = Recorder::new(told, executor.clone());
+        let mut recorder = LoadRecorder::new(told, executor.clone());
         let kept = config.relayer.record_to.as_deref().map(exchanges::keep).transpose()?;
         let (exchanged, keeper) = kept.unzip();
         options.recorder = exchanged;
@@ -150,7 +150,7 @@ fn told_early() -> ExitCode {
 }
 
 /// The last rows are worth a few seconds, unless somebody is in a hurry.
-async fn record_the_rest(recorder: Recorder, heard: &mut Signals) {
+async fn record_the_rest(recorder: LoadRecorder, heard: &mut Signals) {
     tokio::select! {
         () = recorder.finish() => {}
         () = heard.first() => {}
@@ -158,7 +158,7 @@ async fn record_the_rest(recorder: Recorder, heard: &mut Signals) {
 }
 
 /// Waits for a PostgreSQL that is still starting; whatever else is wrong with it ends the start.
-async fn database_is_ready(session: &Session) -> anyhow::Result<()> {
+async fn database_is_ready(session: &CommandContext) -> anyhow::Result<()> {
     let (asked, facts) = (Instant::now(), session.config.rail_facts());
     let mut told = false;
     loop {
@@ -246,7 +246,7 @@ async fn answer(listener: Option<TcpListener>, health: Health) -> Infallible {
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    /// For whoever watches the rails' files; until then it must not end the process.
+    /// For whoever watches the rail files; until then it must not end the process.
     _hangup: Signal,
 }
 

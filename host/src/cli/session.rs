@@ -10,7 +10,7 @@ use terminal::print::{out, out_json};
 
 /// What one command works with: its configuration, its database, and the private server if it runs on one.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct CommandContext {
     pub(super) config: Config,
     pub(super) json: bool,
     pub(super) database: Database,
@@ -18,7 +18,7 @@ pub(crate) struct Session {
     pub(super) server: Option<dev::embedded::Server>,
 }
 
-impl Session {
+impl CommandContext {
     /// Connects to nothing yet.
     pub(super) fn open(config: Config, json: bool) -> anyhow::Result<Self> {
         let database = config.database()?;

@@ -10,11 +10,11 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::accept::Acceptance;
+use super::act_reason::ActReason;
 use super::bulk::{Done, Selection, Verb};
 use super::enqueue;
-use super::session::Session;
+use super::session::CommandContext;
 use super::shown::destination;
-use super::signature::Signature;
 use terminal::print::say;
 use terminal::{BadArgument, Missing, Refused};
 
@@ -23,13 +23,13 @@ pub(super) struct Cancel {
     #[command(flatten)]
     selection: Selection,
     #[command(flatten)]
-    signature: Signature,
+    reason: ActReason,
 }
 
 impl Cancel {
-    pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, session: &CommandContext) -> anyhow::Result<ExitCode> {
         let operator = Operator::new(session.database());
-        let reason: Reason = self.signature.into();
+        let reason: Reason = self.reason.into();
         let verb = Verb { will: "cancel", done: "cancelled" };
         self.selection
             .act(session, verb, async |payment: Payment| {
@@ -64,7 +64,7 @@ pub(super) struct Reissue {
     #[arg(long, default_value = "-r1", allow_hyphen_values = true, conflicts_with = "instruction")]
     suffix: String,
     #[command(flatten)]
-    signature: Signature,
+    reason: ActReason,
 }
 
 /// What the successor is called.
@@ -74,7 +74,7 @@ struct Names {
 }
 
 impl Reissue {
-    pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, session: &CommandContext) -> anyhow::Result<ExitCode> {
         let single = self.selection.single();
         if self.instruction.is_some() && single.is_none() {
             return Err(BadArgument(
@@ -87,7 +87,7 @@ impl Reissue {
             _ => None,
         };
         let operator = Operator::new(session.database());
-        let reason = Reason { by: self.signature.by.clone(), why: self.signature.why.clone() };
+        let reason = Reason { by: self.reason.by.clone(), why: self.reason.why.clone() };
         let (instruction, key, suffix) = (self.instruction, self.key, self.suffix);
         let names = |old: &Payment| match &instruction {
             Some(new) => Names {
@@ -115,7 +115,7 @@ impl Reissue {
     }
 
     /// Checks the new payload and shows how it differs from the old one.
-    async fn changed_payload(&self, session: &Session, id: Uuid, text: &str) -> anyhow::Result<Value> {
+    async fn changed_payload(&self, session: &CommandContext, id: Uuid, text: &str) -> anyhow::Result<Value> {
         let new = enqueue::payload(text)?;
         let found = Reader::new(session.database()).by_id(&[id]).await?.pop();
         let old = found.ok_or_else(|| Missing(format!("there is no payment {id}")))?;
@@ -173,7 +173,7 @@ fn flat(fields: &Map<String, Value>, path: &str) -> Map<String, Value> {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Resolve {
+pub(super) struct ResolveArgs {
     #[command(flatten)]
     selection: Selection,
     /// What was found out.
@@ -183,7 +183,7 @@ pub(super) struct Resolve {
     #[arg(long)]
     evidence: String,
     #[command(flatten)]
-    signature: Signature,
+    reason: ActReason,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -192,11 +192,11 @@ enum MoneyFinding {
     No,
 }
 
-impl Resolve {
-    pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
+impl ResolveArgs {
+    pub(super) async fn run(self, session: &CommandContext) -> anyhow::Result<ExitCode> {
         let moved = self.money_moved == MoneyFinding::Yes;
         let operator = Operator::new(session.database());
-        let (reason, evidence): (Reason, _) = (self.signature.into(), self.evidence);
+        let (reason, evidence): (Reason, _) = (self.reason.into(), self.evidence);
         let finding = if moved { "moved" } else { "did not move; it may be reissued" };
         let verb = Verb { will: "resolve", done: "resolved" };
         self.selection

@@ -9,8 +9,8 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::choose::Span;
-use super::session::Session;
-use super::shown::{Shown, as_table};
+use super::session::CommandContext;
+use super::shown::{ShownPayment, as_table};
 use terminal::print::{complain, json_text, out, out_json, seconds, table, write_out};
 use terminal::{BadArgument, Missing, exit};
 
@@ -28,7 +28,7 @@ pub(super) struct Status {
 }
 
 impl Status {
-    pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, session: &CommandContext) -> anyhow::Result<ExitCode> {
         let reader = Reader::new(session.database());
         if !self.watch {
             out(&picture(session, &reader).await?)?;
@@ -50,7 +50,7 @@ impl Status {
 }
 
 /// The queue per rail and in total, and what needs a person.
-async fn picture(session: &Session, reader: &Reader) -> anyhow::Result<String> {
+async fn picture(session: &CommandContext, reader: &Reader) -> anyhow::Result<String> {
     let status = reader.status().await?;
     let reviews = reader.reviews(SHOWN_MAX).await?;
     let blocked = reader.blocked_streams(SHOWN_MAX).await?;
@@ -151,7 +151,7 @@ pub(super) struct Timeline {
 }
 
 impl Timeline {
-    pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, session: &CommandContext) -> anyhow::Result<ExitCode> {
         let reader = Reader::new(session.database());
         let id = match (&self.id, &self.instruction) {
             (Some(id), _) => Uuid::parse_str(id)
@@ -210,9 +210,13 @@ enum PaymentMatch {
 }
 
 /// Says which payments were meant, if it cannot be said which one.
-fn candidates(session: &Session, instruction: &str, payments: Vec<Payment>) -> anyhow::Result<ExitCode> {
+fn candidates(
+    session: &CommandContext,
+    instruction: &str,
+    payments: Vec<Payment>,
+) -> anyhow::Result<ExitCode> {
     let count = payments.len();
-    let shown: Vec<Shown> = payments.into_iter().map(Shown::from).collect();
+    let shown: Vec<ShownPayment> = payments.into_iter().map(ShownPayment::from).collect();
     match session.json {
         true => out_json(&json!({ "candidates": shown }))?,
         false => out(&as_table(&shown))?,
@@ -233,7 +237,7 @@ pub(super) struct Gaps {
 }
 
 impl Gaps {
-    pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, session: &CommandContext) -> anyhow::Result<ExitCode> {
         let reader = Reader::new(session.database());
         let participant = self.participant.as_deref();
         if let Some(participant) = participant

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use terminal::print::table;
 
 #[derive(Debug, Serialize)]
-pub(super) struct Shown {
+pub(super) struct ShownPayment {
     outbox_id: Uuid,
     /// What has left the history has neither its names nor its rail any more.
     instruction_id: Option<String>,
@@ -37,7 +37,7 @@ pub(super) struct Shown {
     history_gone: bool,
 }
 
-impl From<Departed> for Shown {
+impl From<Departed> for ShownPayment {
     fn from(departed: Departed) -> Self {
         Self {
             outbox_id: departed.outbox_id,
@@ -67,7 +67,7 @@ impl From<Departed> for Shown {
     }
 }
 
-impl From<Payment> for Shown {
+impl From<Payment> for ShownPayment {
     fn from(payment: Payment) -> Self {
         let payee = destination(payment.payload.as_ref(), payment.payee.as_deref());
         Self {
@@ -120,7 +120,7 @@ pub(super) fn money(payment: &Payment) -> Option<Money> {
     Money::read(text(&payment.amount).as_ref(), text(&payment.currency).as_ref()).ok()
 }
 
-pub(super) fn as_table(payments: &[Shown]) -> String {
+pub(super) fn as_table(payments: &[ShownPayment]) -> String {
     let headings = [
         "payment",
         "instruction",
@@ -161,7 +161,7 @@ pub(super) fn as_table(payments: &[Shown]) -> String {
 }
 
 /// RFC 4180, with a header. A cell that a spreadsheet would take for a formula begins with an apostrophe.
-pub(super) fn as_csv(payments: &[Shown]) -> anyhow::Result<Vec<u8>> {
+pub(super) fn as_csv(payments: &[ShownPayment]) -> anyhow::Result<Vec<u8>> {
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     writer.write_record(CSV_COLUMNS)?;
     for payment in payments {
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_payee_is_masked_wherever_it_stands() {
-        let shown = serde_json::to_string(&Shown::from(payment())).expect("JSON");
+        let shown = serde_json::to_string(&ShownPayment::from(payment())).expect("JSON");
         assert!(!shown.contains("260961234567") && shown.contains("***567 is barred"), "{shown}");
     }
 
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn the_csv_has_every_field() {
-        let Value::Object(fields) = serde_json::to_value(Shown::from(payment())).expect("JSON") else {
+        let Value::Object(fields) = serde_json::to_value(ShownPayment::from(payment())).expect("JSON") else {
             panic!("it is an object")
         };
         let mut columns = CSV_COLUMNS.to_vec();

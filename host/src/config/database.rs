@@ -18,7 +18,7 @@ pub(super) struct DatabaseSection {
     logins: BTreeMap<LoginName, Secret>,
     /// The logins go through a pooler in transaction mode; `listener` or the URL leads to PostgreSQL itself.
     pooler: bool,
-    /// The executor's login past the pooler, for the doorbell.
+    /// The executor's login past the pooler, for notifications.
     listener: Option<Secret>,
 }
 
@@ -70,7 +70,7 @@ impl DatabaseSection {
                 wrong.push("database.pooler is true, expected database.logins for ingest, executor, operator and readonly: a pooler passes no role on".to_owned());
             }
             if self.listener.is_none() && !has_url {
-                wrong.push("database.pooler is true, expected database.listener, the executor's login past the pooler: a doorbell cannot ring through it".to_owned());
+                wrong.push("database.pooler is true, expected database.listener, the executor's login past the pooler: notifications do not come through it".to_owned());
             }
             let listener = self.listener.map(|secret| secret.options("database.listener", production));
             database = database.behind_pooler(listener.and_then(|listener| or_told(listener, &mut wrong)));

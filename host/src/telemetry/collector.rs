@@ -14,7 +14,7 @@ use rustls::ClientConfig;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use crate::https::{self, Identity};
+use crate::https::{self, ClientIdentity};
 use terminal::BadArgument;
 
 /// Any of them turns the export on.
@@ -53,7 +53,7 @@ pub(super) fn exporter() -> anyhow::Result<Option<SdkTracerProvider>> {
     let exporter = SpanExporter::builder()
         .with_http()
         .with_protocol(Protocol::HttpBinary)
-        .with_http_client(Client { runtime: Handle::current(), tls: tls()? })
+        .with_http_client(CollectorClient { runtime: Handle::current(), tls: tls()? })
         .build()
         .with_context(|| format!("{} names no collector that can be used", COLLECTOR.join(" or ")))?;
     let resource = Resource::builder().with_service_name("railhost").build();
@@ -73,9 +73,9 @@ fn tls() -> anyhow::Result<Arc<ClientConfig>> {
 fn identity<'p>(
     certificate: Option<&'p [u8]>,
     key: Option<&'p [u8]>,
-) -> Result<Option<Identity<'p>>, BadArgument> {
+) -> Result<Option<ClientIdentity<'p>>, BadArgument> {
     match (certificate, key) {
-        (Some(certificate), Some(key)) => Ok(Some(Identity { certificate, key })),
+        (Some(certificate), Some(key)) => Ok(Some(ClientIdentity { certificate, key })),
         (None, None) => Ok(None),
         _ => Err(BadArgument::new(format!(
             "only one of {CLIENT_CERTIFICATE} and {CLIENT_KEY} is set, expected both or none"
@@ -85,13 +85,13 @@ fn identity<'p>(
 
 /// Spans are sent by a thread of the exporter's own, which has no runtime: ours carries the request.
 #[derive(Debug)]
-struct Client {
+struct CollectorClient {
     runtime: Handle,
     tls: Arc<ClientConfig>,
 }
 
 #[async_trait]
-impl HttpClient for Client {
+impl HttpClient for CollectorClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let tls = self.tls.clone();
         let sent = async move { timeout(WITHIN, https::send(request, tls, REPLY_BYTES_MAX)).await };

@@ -1,5 +1,5 @@
-//! How a command answers: [`mod@print`] has text for people and JSON for scripts, [`exit`] the exit codes, [`refusal`] why a command was
-//! not done.
+//! How a command answers: [`mod@print`] has text for people and JSON for scripts, [`exit`] the exit codes, [`refusal`] why a
+//! command was not done.
 //!
 //! ```
 //! use terminal::print::{json_text, table};

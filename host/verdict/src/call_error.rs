@@ -9,7 +9,7 @@ use crate::digest::Digest;
 /// Why a call ended without an answer. What may have left is the witness's to say.
 #[derive(Debug, Clone, PartialEq, Eq, ThisError)]
 pub enum CallError {
-    /// The call took longer than `timeouts.call_ms` of the rail's file. Holds that time.
+    /// The call took longer than `timeouts.call_ms` of the rail file. Holds that time.
     #[error("no answer within {} ms", .0.as_millis())]
     Deadline(Duration),
     /// The guest computed for longer than it may. Holds the limit in milliseconds.
@@ -36,7 +36,7 @@ pub enum CallError {
     /// The answer has the types of the contract but breaks a rule of the host, such as too many values.
     #[error("gave an answer that is not allowed: {0}")]
     BadAnswer(String),
-    /// A value of the adapter does not fit the variables of the rail's file. Holds which, and why.
+    /// A value of the adapter does not fit the variables of the rail file. Holds which, and why.
     #[error("gave a value that is not allowed: {0}")]
     BadValue(String),
     /// No slot was free, so the guest did not run. Holds how many slots there are.

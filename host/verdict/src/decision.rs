@@ -148,7 +148,7 @@ pub(crate) fn list(violations: &[Violation]) -> String {
     violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// The host reads a verdict that the adapter does not bear out.
+/// The host reads a verdict that the adapter does not confirm.
 pub(crate) fn vetoed(reading: &Reading, error_code: ErrorCode) -> Option<Decision> {
     let theirs = match reading.veto? {
         Veto::Opposite => "the opposite",

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 /// So much of a file is in memory while its digest is taken.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// SHA-256 of a component, a rail's file, a request or a reply: the name under which it is pinned, cached and recorded.
+/// SHA-256 of a component, a rail file, a request or a reply: the name under which it is pinned, cached and recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest([u8; 32]);
 

@@ -69,7 +69,7 @@ impl ErrorCode {
         Self::ALL.into_iter().find(|code| code.as_str() == text).unwrap_or(Self::OfAnotherRelease)
     }
 
-    /// Nothing was on its way to execution when this was written. What a dead host did nobody knows.
+    /// Nothing was on its way to execution when this was written. Nobody knows what a dead host did.
     pub(crate) fn was_not_executed(self) -> bool {
         match self {
             Self::InvalidPayload
@@ -115,7 +115,7 @@ impl ErrorCode {
         }
     }
 
-    /// The rail spoke of the payment as its own, or gave its last word, whether or not the adapter bore it out.
+    /// The rail spoke of the payment as its own, or gave its last word, whether or not the adapter confirmed it.
     pub(crate) fn burns_key(self) -> bool {
         match self {
             Self::RailPending | Self::AdapterVeto | Self::OfAnotherRelease => true,

@@ -83,7 +83,7 @@ impl PastAttempt {
         !self.error_code.is_some_and(ErrorCode::did_not_leave)
     }
 
-    /// What a dead host did nobody knows.
+    /// Nobody knows what a dead host did.
     fn may_have_paid(&self) -> bool {
         !self.error_code.is_some_and(ErrorCode::was_not_executed)
     }
@@ -108,7 +108,7 @@ impl LateAnswer {
 }
 
 impl History {
-    /// The rail spoke of it as its own, or gave its last word, whether or not the adapter bore it out: the key is never sent again.
+    /// The rail spoke of it as its own, or gave its last word, whether or not the adapter confirmed it: the key is never sent again.
     pub fn key_is_burnt(&self) -> bool {
         self.attempts.iter().any(|attempt| attempt.error_code.is_some_and(ErrorCode::burns_key))
             || self.late_answers.iter().any(LateAnswer::burns_key)
@@ -119,7 +119,7 @@ impl History {
         self.attempts.iter().filter(|attempt| attempt.is_question()).count() as i32
     }
 
-    /// How often in a row the host has read this code last, and its adapter did not bear it out.
+    /// How often in a row the host has read this code last, and its adapter did not confirm it.
     pub fn vetoes(&self, rail_code: Option<&str>) -> usize {
         let equal = |attempt: &&PastAttempt| {
             attempt.error_code == Some(ErrorCode::AdapterVeto) && attempt.rail_code.as_deref() == rail_code

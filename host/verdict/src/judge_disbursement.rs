@@ -1,7 +1,7 @@
-//! After a request to pay. What became of it is *unknown* once something of it may have left (the gate counts from before it writes)
-//! and no whole reply came. The clocks run where the request does: `first_byte_ms` and `idle_ms` in the gate's `wire.rs`, `call_ms` in
-//! `call.rs` of the same room. It is *not sent* where no byte left ([`ExchangeResult`]). On a rail without query, callback or safe resend an
-//! unknown outcome ends as FAILED with `money_moved` unknown ([`crate::schedule`]), for a person.
+//! After a request to pay. What became of it is *unknown* once something of it may have left (the gate counts from before it
+//! writes) and no whole reply came. The crate `rail` enforces the timeouts: `first_byte_ms` and `idle_ms` in its `gate/wire.rs`,
+//! `call_ms` in its `call.rs`. It is *not sent* where no byte left ([`ExchangeResult`]). On a rail without query, callback or safe
+//! resend an unknown outcome ends as FAILED with `money_moved` unknown ([`crate::schedule`]), for a person.
 
 use form::{Meaning, Reading, StepClass};
 
@@ -49,13 +49,13 @@ fn no_session(witness: &Witness) -> bool {
     }
 }
 
-/// A step before the payment was refused, or brought too little. Nothing that could pay left, so that a no is one of this attempt
-/// alone, and whatever else was read is no word on the payment.
+/// A step before the payment was refused, or brought too little. Nothing that could pay left. So a refusal is about this
+/// attempt only, and other readings say nothing about the payment.
 fn unprepared(reading: &Reading, status: u16, witness: &Witness) -> Decision {
     let last = witness.exchanges.iter().rev().find(|exchange| exchange.class == StepClass::Prepare);
     let not_sent = || Decision::new(Class::Retryable, ErrorCode::NotSent);
     match (reading.meaning, status) {
-        // What is ours to mend stays so, whatever the adapter reads.
+        // An error on our side stays one, whatever the adapter reads.
         (Some(Meaning::Hold), _) => Decision::new(Class::Hold, ErrorCode::OnHold),
         (Some(Meaning::Stop), _) => Decision::new(Class::Stop, ErrorCode::Stopped),
         _ if reading.veto.is_some() => not_sent(),

@@ -85,7 +85,7 @@ pub struct Outcome {
 pub struct Provenance {
     /// Of the component that spoke.
     pub adapter_digest: Option<[u8; 32]>,
-    /// Of the rail's file.
+    /// Of the rail file.
     pub rail_digest: Option<[u8; 32]>,
     /// SHA-256 of the last request of the operation, with a name in the place of each secret.
     pub request_digest: Option<[u8; 32]>,

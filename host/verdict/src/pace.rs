@@ -17,7 +17,7 @@ const LEASE_SECONDS_MAX: f64 = 600.0;
 const LEASE_SECONDS_MAX_OF_SHORT_CALLS: f64 = 110.0;
 const SHORT_CALL: Duration = Duration::from_secs(60);
 
-/// `[pace]` of a rail's file.
+/// `[pace]` of a rail file.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Pace {
@@ -57,20 +57,20 @@ impl Default for Pace {
     }
 }
 
-/// Pauses that grow.
+/// Delays that grow.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Backoff {
-    /// The first pause in milliseconds: 10 or more.
+    /// The first delay in milliseconds: 10 or more.
     pub base_ms: u32,
-    /// Each pause is this many times as long as the one before: 1 to 10.
+    /// Each delay is this many times as long as the one before: 1 to 10.
     pub factor: f64,
-    /// The longest pause in milliseconds, not below `base_ms`.
+    /// The longest delay in milliseconds, not below `base_ms`.
     pub cap_ms: u32,
 }
 
 impl Backoff {
-    /// The pause after so many attempts, the first being 1.
+    /// The delay after so many attempts, the first being 1.
     pub fn after(&self, attempts: i32) -> Duration {
         let grown = f64::from(self.base_ms) * self.factor.powi(attempts.max(1) - 1);
         Duration::from_millis(grown.min(f64::from(self.cap_ms)) as u64)

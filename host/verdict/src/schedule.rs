@@ -1,4 +1,4 @@
-//! What to do with a payment, and when again: pure functions of what is known, the rail's pace, a time and a jitter.
+//! What to do with a payment, and when to retry: pure functions of what is known, the rail's pace, a time and a jitter.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ mod tests;
 /// The longest delay between two attempts, whatever the rail asks for.
 const DELAY_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// After so many readings that the adapter does not bear out a payment is left to a person.
+/// After so many vetoes of the adapter a payment is left to a person.
 const VETOES_MAX: usize = 3;
 
 /// A rail, as far as it decides what may be done.
 #[derive(Debug, Clone)]
 pub struct RailPolicy {
-    /// `[pace]` of the rail's file.
+    /// `[pace]` of the rail file.
     pub pace: Pace,
     /// The rail recognises a key that it had before, and pays it once.
     pub idempotent: bool,
@@ -259,8 +259,8 @@ fn is_local(decision: &Decision) -> bool {
     matches!(decision.error_code, Some(ErrorCode::InvalidPayload | ErrorCode::RefusedLocally))
 }
 
-/// The rail does not know the key. That permits sending it again only where nothing can still be on its way, the rail never had
-/// it, and would recognise it.
+/// The rail does not know the key. It may be sent again only if three things hold: nothing can still be on its way, the rail never
+/// had the key, and it would recognise the key.
 fn may_resend(history: &History, policy: &RailPolicy, now: DateTime<Utc>) -> bool {
     let pace = &policy.pace;
     let quiet = policy.deadline + Duration::from_secs(pace.visibility_seconds.into());

@@ -27,7 +27,7 @@ impl Sent {
 /// One request and what came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exchange {
-    /// Its name in the rail's file.
+    /// Its name in the rail file.
     pub step: String,
     /// What the request can do. Only `Money` moves money.
     pub class: StepClass,
@@ -79,7 +79,7 @@ pub enum GateRule {
     Reading,
     /// The component may not speak any more.
     Revoked,
-    /// The adapter gave a value that the rail's file does not allow.
+    /// The adapter gave a value that the rail file does not allow.
     Variable,
 }
 

@@ -16,7 +16,7 @@ begin
   if not found then
     return false;
   end if;
-  perform symphony.ring();
+  perform symphony.notify_hosts();
   return true;
 end
 $$;

@@ -1,5 +1,6 @@
 -- Longer than a screen, because rows go out of the function that updates them: handing them on through another one costs 2 %
--- of a claim of three rows, and 0.5 % of one of 500 (twelve interleaved rounds). lock_due_rows costs 1.5 % and nothing.
+-- of a claim of three rows, and 0.5 % of one of 500 (twelve interleaved rounds). lock_due_rows costs 1.5 % of the first and
+-- nothing of the second.
 create or replace function symphony.claim_outbox_batch(
   p_batch_size int, p_worker_id text, p_lease_seconds double precision,
   p_rails text[] default null, p_rail_limits int[] default null, p_rail_lease_seconds double precision[] default null,
@@ -35,7 +36,7 @@ declare
   v_some_restricted boolean;
   v_some_on_hold boolean;
   v_some_captured boolean;
-  v_again boolean;
+  v_divide_again boolean;
   v_rail record;
   -- Of one rail.
   v_want int;
@@ -56,7 +57,7 @@ declare
   v_leased int;
   v_until timestamptz;
 begin
-  -- Nearly always no lease has run out and no participant is held back, and one look says so for all rails.
+  -- 1. Look once for all rails. Nearly always no lease has run out and no participant is held back.
   select coalesce((select c.lease_expires_at
                      from symphony.payment_outbox_claims c
                     order by c.lease_expires_at
@@ -75,8 +76,8 @@ begin
     v_shared := v_wanted > p_batch_size;
   end if;
 
-  -- Without rails nobody makes sure that rows with a past get their turn, and new ones may arrive for ever: up to a quarter
-  -- of the batch goes to rows with a past, before the rest goes by the queue.
+  -- 2. Payments with a past first, where no rails are named. Nobody else makes sure that they get their turn, and new ones may
+  -- arrive for ever: up to a quarter of the batch goes to them, the rest by the queue.
   if p_rails is null then
     v_rails := (array(select symphony.rails_with_work()))[1:1000];
     return query
@@ -88,10 +89,11 @@ begin
     v_left := v_left - v_leased;
   end if;
 
-  -- Where rails share the batch, a row that was parked may have taken another rail's place: what is left is divided again.
+  -- 3. Divide the batch among rails. Where they share it, a row that was parked may have taken another rail's share: what is left
+  -- is divided again, at most three times.
   for v_pass in 1..3 loop
     exit when v_left <= 0;
-    v_again := false;
+    v_divide_again := false;
     -- A host asks for no more than it has room for: then each rail gets what it may take, and the queues are not looked at.
     for v_rail in
       select s.*
@@ -107,9 +109,10 @@ begin
                where v_shared and c.share > 0) s
        order by s.rail_type
     loop
-      v_again := not v_rail.all_fit;
+      v_divide_again := not v_rail.all_fit;
       v_want := least(v_left, v_rail.share);
       v_at := v_now;
+      -- 4. Charge the rate: no more than the rail's bucket has tokens for all hosts.
       if v_rail.rate_per_second is not null then
         select b.tokens, b.refilled_at
           into v_tokens, v_at
@@ -119,7 +122,8 @@ begin
       end if;
       continue when v_want <= 0;
 
-      -- Expired leases are freed as repair would do it, due at once, and leased again where nothing forbids it.
+      -- 5. Take over. Expired leases are freed as repair would do it, due at once, and leased again where nothing forbids it. It
+      -- reads 20 earlier claims at most.
       v_taken := null;
       if v_takeovers > 0 then
         select array_agg(z.outbox_id) filter (where z.state = 'ZOMBIE_REQUEUE'), count(*)
@@ -130,8 +134,8 @@ begin
 
       v_taken_of_rail := 0;
       v_from_taken := v_taken is not null;
-      -- What was taken over comes first. Rows that must not be leased are parked, and then no claim meets them again: look
-      -- once more.
+      -- 6. Lock rows, those first that were taken over. Rows that must not be leased are parked, and then no claim meets them
+      -- again: look once more, 20 times at most.
       for v_round in 1..20 loop
         if v_from_taken then
           select array_agg(t.tid), array_agg(t.outbox_id), array_agg(t.participant_id)
@@ -150,6 +154,7 @@ begin
           v_front := v_due.front;
         end if;
 
+        -- 7. Park what must not be leased: rows of suspended participants, and rows behind the head of a strict stream.
         v_some_parked := false;
         if v_some_restricted
            and exists (select 1
@@ -164,6 +169,7 @@ begin
 
         v_leased := coalesce(cardinality(v_tids), 0);
         if v_leased > 0 then
+          -- 8. Lease under one token, and write the claim by which repair finds the leases.
           v_token := gen_random_uuid();
           v_until := v_at + make_interval(secs => v_rail.lease_seconds);
           return query
@@ -187,7 +193,7 @@ begin
           insert into symphony.payment_outbox_claims
                  (lease_expires_at, lease_token, rail_type, claimed_by, claimed_at, outbox_ids)
           values (v_until, v_token, v_rail.rail_type, p_worker_id, v_at, v_ids);
-          -- Where another claim is writing now how far the queue has come, ours is not needed.
+          -- 9. Move the queue's front. Where another claim is writing now how far the queue has come, ours is not needed.
           if v_front is not null
              and pg_try_advisory_xact_lock(
                    hashtextextended(v_rail.rail_type, 'symphony.rail_fronts'::regclass::oid::bigint)) then
@@ -203,9 +209,10 @@ begin
       end loop;
 
       v_left := v_left - v_taken_of_rail;
-      if v_again and v_limits is not null then
+      if v_divide_again and v_limits is not null then
         v_limits[array_position(p_rails, v_rail.rail_type)] := v_rail.room - v_taken_of_rail;
       end if;
+      -- 10. Write what is left in the bucket.
       if v_rail.rate_per_second is not null then
         update symphony.rail_token_buckets b
            set tokens = v_tokens - v_taken_of_rail, refilled_at = v_refilled_at
@@ -213,7 +220,7 @@ begin
       end if;
       exit when v_left <= 0;
     end loop;
-    exit when not v_again;
+    exit when not v_divide_again;
   end loop;
 end
 $$;

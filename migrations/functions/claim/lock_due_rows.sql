@@ -6,7 +6,7 @@ create or replace function symphony.lock_due_rows(
   as $$
 #variable_conflict use_column
 begin
-  -- due_of_rail finds the same rows for claim_shares, but locks none: the two cannot be one text.
+  -- due_of_rail finds the same rows for claim_shares, and expired leases besides, but locks none: the two cannot be one text.
   select array_agg(due.tid), array_agg(due.outbox_id), array_agg(due.participant_id),
          max(due.next_attempt_at) filter (where due.is_new)
     into tids, ids, participants, front

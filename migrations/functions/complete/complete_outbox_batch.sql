@@ -1,5 +1,5 @@
 -- Longer than a screen, because one statement ends the leases and writes their history: two would hand the rows from one to
--- the other, payload and all, and a function for it would take the same nineteen arrays.
+-- the other, payload and all, and a function for it would take the same eighteen arrays.
 create or replace function symphony.complete_outbox_batch(
   p_worker_id text, p_outbox_ids uuid[], p_lease_tokens uuid[], p_states text[],
   p_rail_references text[] default null, p_rail_codes text[] default null, p_error_codes text[] default null,
@@ -50,7 +50,7 @@ begin
     raise exception 'the arrays of a batch must be of one length' using errcode = '22023';
   end if;
 
-  -- Nearly every payment ends with its first attempt and is named once: one look for the batch spares one for each row. The
+  -- 1. Number the attempts. Nearly every payment ends with its first attempt and is named once: one look for the batch spares one for each row. The
   -- range of ids keeps it out of the other months.
   v_ids := array(select distinct t.id from unnest(p_outbox_ids) as t(id) where t.id is not null order by t.id);
   v_has_past := exists (select 1
@@ -62,12 +62,13 @@ begin
   if v_has_past then
     v_last := symphony.last_attempt_numbers(p_outbox_ids);
   end if;
+  -- 2. A payment that the batch names twice counts once.
   if cardinality(v_ids) < v_rows then
     v_repeats := symphony.find_repeats(p_outbox_ids, p_lease_tokens, p_states, p_retry_delay_seconds, p_money_moved,
                                        p_unsettled, p_adapter_digests);
   end if;
 
-  -- Sorted by id, so that two batches with common rows lock them in the same order.
+  -- 3. End the leases under the fence (ended, rescheduled) and write the history, in one statement. Sorted by id, so that two batches with common rows lock them in the same order.
   with work as materialized (
     select w.*, w.last_no + 1 as no, w.given <> 'RETRYABLE' or w.last_no + 1 >= symphony.attempts_max() as terminal,
            coalesce(w.error_code in ('OUTCOME_UNKNOWN', 'RAIL_PENDING'), false)
@@ -94,7 +95,7 @@ begin
     returning w.*, p.sequence_id, p.claimed_at, p.instruction_id, p.participant_id, p.idempotency_key, p.rail_type,
               p.payload, coalesce(w.says_unsettled, p.unsettled or w.sounds_unsettled) as now_unsettled
   ),
-  again as (
+  rescheduled as (
     update symphony.payment_outbox_pending p
        set claimed_by = null, lease_token = null, lease_expires_at = null,
            unsettled = coalesce(w.says_unsettled, p.unsettled or w.sounds_unsettled),
@@ -108,9 +109,9 @@ begin
     returning w.*, p.sequence_id, p.claimed_at, p.instruction_id, p.participant_id, p.idempotency_key, p.rail_type,
               null::jsonb as payload, p.unsettled as now_unsettled
   ),
-  hits as not materialized (
+  fenced as not materialized (
     select h.*, h.given = 'RETRYABLE' and h.terminal as forced
-      from (select * from ended union all select * from again) h
+      from (select * from ended union all select * from rescheduled) h
   ),
   written as (
     insert into symphony.payment_outbox_attempts
@@ -131,18 +132,20 @@ begin
                 else left(h.error_code, 256) end,
            left(h.error_message, 2000), h.digest, h.rail_digest, h.request_digest, h.reply_digest, left(h.witness, 1000),
            h.facts, h.key_prefix, h.payload
-      from hits h
+      from fenced h
   )
   select array_agg(h.ord::int), array_agg(h.no), array_agg(case when h.forced then 'FAILED' else h.given end),
          array_agg(h.participant_id) filter (where h.terminal),
          exists (select 1 from symphony.participants s where s.strict_order)
     into v_hits, v_numbers, v_states, v_ended, v_some_strict
-    from hits h;
+    from fenced h;
 
+  -- 4. Free the next payment of a strict stream.
   if v_some_strict then
     perform symphony.promote_strict_heads(v_ended);
   end if;
 
+  -- 5. Answer in input order.
   if cardinality(v_hits) = v_rows then
     return query
       select t.ord, p_outbox_ids[t.ord], t.no, t.state, false, null::text, null::text

@@ -4,7 +4,7 @@ create or replace function symphony.completion_problem(
   language sql stable
   as $$
     select case when p_state is null or p_state not in ('DISPATCHED', 'FAILED', 'RETRYABLE')
-                  then format('P7003 %s is no state that a holder may give', coalesce(p_state, 'null'))
+                  then format('P7003 %s is not a state that a holder may give', coalesce(p_state, 'null'))
                 when p_money_moved not in ('yes', 'no', 'unknown')
                   then format('22023 money_moved must be yes, no or unknown, not %s', p_money_moved)
                 when (p_state = 'DISPATCHED') <> (p_money_moved = 'yes')

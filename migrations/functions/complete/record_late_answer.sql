@@ -9,7 +9,7 @@ create or replace function symphony.record_late_answer(
 begin
   perform symphony.check_lease_arguments(1, p_worker_id, 1);
   if p_state is null or p_state not in ('DISPATCHED', 'FAILED', 'RETRYABLE') then
-    raise exception '% is no state that a holder may give', coalesce(p_state, 'null') using errcode = 'P7003';
+    raise exception '% is not a state that a holder may give', coalesce(p_state, 'null') using errcode = 'P7003';
   end if;
   if p_lease_token is null or p_money_moved is null or p_money_moved not in ('yes', 'no', 'unknown')
      or octet_length(p_adapter_digest) <> 32 then

@@ -63,7 +63,7 @@ begin
   end loop;
 
   if v_fresh_count > 0 then
-    perform symphony.ring();
+    perform symphony.notify_hosts();
   end if;
 
   if v_fresh_count = v_rows then

@@ -7,6 +7,8 @@ create or replace function symphony.hand_back_unknown_leases(p_worker_id text, p
   set enable_seqscan = off
   set enable_hashjoin = off
   set enable_mergejoin = off
+  -- To compile the plan takes longer than to run it.
+  set jit = off
   as $$
 #variable_conflict use_column
 begin
@@ -32,7 +34,7 @@ begin
                         where l.outbox_id = t.id and l.lease_token = t.token)
     returning p.outbox_id;
   if found then
-    perform symphony.ring();
+    perform symphony.notify_hosts();
   end if;
 end
 $$;

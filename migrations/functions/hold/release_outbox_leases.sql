@@ -26,7 +26,7 @@ begin
        and (p.handed_over_at is null or p.handed_over_at < p.claimed_at)
     returning p.outbox_id;
   if found then
-    perform symphony.ring();
+    perform symphony.notify_hosts();
   end if;
 end
 $$;

@@ -16,7 +16,7 @@ begin
     return false;
   end if;
   perform symphony.note_act('stop_rail', p_rail_type, p_worker_id, coalesce(nullif(left(p_why, 2000), ''), 'no reason given'));
-  perform symphony.ring();
+  perform symphony.notify_hosts();
   return true;
 end
 $$;

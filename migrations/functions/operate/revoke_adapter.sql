@@ -10,7 +10,7 @@ begin
   if not exists (select 1 from symphony.revoked_adapters where digest = p_digest) then
     perform symphony.note_act('revoke_adapter', encode(p_digest, 'hex'), p_by, p_why);
     insert into symphony.revoked_adapters (digest, by_whom, why) values (p_digest, p_by, p_why);
-    perform symphony.ring();
+    perform symphony.notify_hosts();
   end if;
 end
 $$;

@@ -9,7 +9,7 @@ begin
   on conflict (rail_type) do update
     set state = excluded.state, changed_at = excluded.changed_at;
   perform symphony.note_act(case p_state when 'PAUSED' then 'pause_rail' else 'resume_rail' end, p_rail_type, p_by, p_why);
-  perform symphony.ring();
+  perform symphony.notify_hosts();
 end
 $$;
 

@@ -34,7 +34,7 @@ begin
                   limit 1) h) head
    where p.outbox_id = any (array[head.outbox_id]) and p.parked;
   if found then
-    perform symphony.ring();
+    perform symphony.notify_hosts();
   end if;
 end
 $$;

@@ -42,7 +42,7 @@ begin
   end loop;
 
   if v_freed > 0 then
-    perform symphony.ring();
+    perform symphony.notify_hosts();
   end if;
   return v_freed + v_parked;
 end

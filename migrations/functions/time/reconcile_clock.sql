@@ -39,7 +39,7 @@ begin
   -- As long as rows are left the mark stays ahead, even where nothing else shows the jump any more.
   update symphony.clock_marks m set seen_at = case when v_rows < p_limit then v_now else 'infinity' end;
   if v_rows > 0 then
-    perform symphony.ring();
+    perform symphony.notify_hosts();
   end if;
   return v_rows;
 end

@@ -1,4 +1,4 @@
-//! What Airtel's replies say, by the names of the rail's file.
+//! What Airtel's replies say, by the names of the rail file.
 
 use rail_sdk::prelude::*;
 use rail_sdk::{Facts, Reply};

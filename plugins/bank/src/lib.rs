@@ -1,4 +1,4 @@
-//! A bank that takes ISO 20022 over HTTPS: one pain.001 per payment, answered by a pain.002. What is sent is in the rail's file; the
+//! A bank that takes ISO 20022 over HTTPS: one pain.001 per payment, answered by a pain.002. What is sent is in the rail file; the
 //! report is read in [`report`].
 
 #![cfg_attr(target_family = "wasm", no_std)]

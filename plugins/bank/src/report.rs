@@ -1,4 +1,4 @@
-//! pain.002, as far as it decides anything, by the names of the rail's file.
+//! pain.002, as far as it decides anything, by the names of the rail file.
 
 use rail_sdk::Facts;
 use rail_sdk::prelude::*;
@@ -21,7 +21,7 @@ pub(crate) fn facts(body: &[u8]) -> Result<Facts, String> {
         facts.push((name.to_owned(), value.ok_or_else(|| format!("{name} is empty"))?.to_owned()));
     }
     match facts.is_empty() {
-        true => Err("it is no report on a payment".to_owned()),
+        true => Err("it is not a report on a payment".to_owned()),
         false => Ok(facts),
     }
 }

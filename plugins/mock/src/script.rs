@@ -8,7 +8,8 @@
 //! otherwise:                  either 9 settled | 1 unclear LOST
 //! ```
 //!
-//! The first rule that fits decides; without any the payment is settled. In a pattern `*` stands for any characters. A destination that begins with `script:` brings its own timeline: `script: pending, settled`.
+//! The first rule that fits decides; without any the payment is settled. In a pattern `*` stands for any characters. A destination
+//! that begins with `script:` brings its own timeline: `script: pending, settled`.
 //!
 //! | step | at that attempt the script |
 //! |---|---|
@@ -120,11 +121,11 @@ fn step(text: &str) -> Result<Step, String> {
         "invalid" => Step::Invalid(code.ok_or("invalid needs the name of a field")?),
         "delay" => {
             let (ms, then) = rest.split_once(char::is_whitespace).ok_or("expected delay MS STEP")?;
-            let ms = ms.parse().map_err(|_| format!("{ms} is no number of milliseconds"))?;
+            let ms = ms.parse().map_err(|_| format!("{ms} is not a number of milliseconds"))?;
             Step::Delay(ms, Box::new(step(then.trim())?))
         }
         "either" => Step::Either(rest.split('|').map(|one| choice(one.trim())).collect::<Result<_, _>>()?),
-        _ if code.is_some() => return Err(format!("{word} takes nothing after it, or is no step")),
+        _ if code.is_some() => return Err(format!("{word} takes nothing after it, or is not a step")),
         "not-found" => Step::NotFound,
         "not-sent" => Step::NotSent,
         "silent" => Step::Silent,
@@ -132,7 +133,7 @@ fn step(text: &str) -> Result<Step, String> {
         "spin" => Step::Spin,
         "bomb" => Step::Bomb,
         "lie" => Step::Lie,
-        _ => return Err(format!("{word:?} is no step")),
+        _ => return Err(format!("{word:?} is not a step")),
     })
 }
 
@@ -140,7 +141,7 @@ fn choice(text: &str) -> Result<(u32, Step), String> {
     let (weight, then) = text.split_once(char::is_whitespace).ok_or("expected either N STEP | N STEP …")?;
     match weight.parse() {
         Ok(weight) if weight > 0 => Ok((weight, step(then.trim())?)),
-        _ => Err(format!("{weight} is no weight, expected a positive number")),
+        _ => Err(format!("{weight} is not a weight, expected a positive number")),
     }
 }
 
@@ -172,9 +173,9 @@ mod tests {
     fn a_bad_line_is_named() {
         for (text, problem) in [
             ("otherwise: settled\nsomebody: settled", "line 2: expected destination"),
-            ("otherwise: paid", "line 1: \"paid\" is no step"),
-            ("otherwise: delay soon settled", "line 1: soon is no number"),
-            ("otherwise: either 0 settled", "line 1: 0 is no weight"),
+            ("otherwise: paid", "line 1: \"paid\" is not a step"),
+            ("otherwise: delay soon settled", "line 1: soon is not a number"),
+            ("otherwise: either 0 settled", "line 1: 0 is not a weight"),
             ("otherwise: trap now", "line 1: trap takes nothing"),
             ("settled", "line 1: expected WHO"),
         ] {

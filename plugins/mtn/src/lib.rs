@@ -1,4 +1,4 @@
-//! MTN MoMo Open API, product Disbursement. The replies are in [`wire`], what they say in [`map`]; what is sent is in the rail's file.
+//! MTN MoMo Open API, product Disbursement. The replies are in [`wire`], what they say in [`map`]; what is sent is in the rail file.
 //!
 //! `transfer` is answered with an empty 202 even where it is doomed, so the truth is in the status.
 

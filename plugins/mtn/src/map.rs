@@ -1,4 +1,4 @@
-//! What MTN's replies say, by the names of the rail's file.
+//! What MTN's replies say, by the names of the rail file.
 
 use rail_sdk::prelude::*;
 use rail_sdk::{Facts, Reply};
@@ -24,7 +24,7 @@ pub(crate) fn status(reply: &Reply) -> Result<Facts, String> {
                 reason.filter(|reason| !reason.is_empty()).map(|reason| ("reason".to_owned(), reason));
             Ok(core::iter::once(("status".to_owned(), status)).chain(reason).collect())
         }
-        other => Err(format!("HTTP {other} is no word on the payment")),
+        other => Err(format!("HTTP {other} says nothing about the payment")),
     }
 }
 

@@ -1,8 +1,9 @@
 //! What a rail adapter needs, and no rail's name.
 //!
 //! An adapter is a pure function: it implements [`Adapter`] and names itself in [`export!`]. It runs in a fresh instance per call,
-//! without clock, chance or network; the same input gives the same output. The host fills in the rail's form, sends it and reads the
-//! reply; the adapter says what is wrong with a payment, fills in the variables that the form leaves to it, and reads replies, too.
+//! without clock, randomness or network; the same input gives the same output. The host fills in the rail's form, sends it and
+//! reads the reply; the adapter says what is wrong with a payment, fills in the variables that the form leaves to it, and reads
+//! replies, too.
 //!
 //! ```ignore
 //! struct Example;
@@ -74,7 +75,7 @@ static ARENA: arena::Arena = arena::Arena::new();
 pub trait Adapter {
     fn describe() -> Description;
 
-    /// All that is wrong at once. The fields of the rail's file were compared before.
+    /// All that is wrong at once. The fields of the rail file were compared before.
     fn validate(_: &Payment) -> Result<(), Vec<Violation>> {
         Ok(())
     }
@@ -89,7 +90,7 @@ pub trait Adapter {
         Ok(Facts::new())
     }
 
-    /// What a reply says, by the names of the rail's file.
+    /// What a reply says, by the names of the rail file.
     fn read(operation: Operation, step: &str, reply: &Reply) -> Result<Facts, String>;
 }
 

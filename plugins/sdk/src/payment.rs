@@ -13,7 +13,7 @@ impl Payment {
         find(&self.settings, name)
     }
 
-    /// A value of the payload that the rail's file names.
+    /// A value of the payload that the rail file names.
     pub fn payload(&self, name: &str) -> Option<&str> {
         find(&self.payload, name)
     }

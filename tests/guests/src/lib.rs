@@ -13,7 +13,7 @@ pub fn text(reply: &Reply) -> Result<Facts, String> {
     Ok(vec![("text".to_owned(), text)])
 }
 
-/// A value for the one variable that the rail's file declares.
+/// A value for the one variable that the rail file declares.
 pub fn note(value: impl Into<String>) -> Result<Facts, String> {
     Ok(vec![("note".to_owned(), value.into())])
 }

@@ -27,7 +27,7 @@ pub(super) enum Fault {
     RailCutOff,
     ClockMoved,
     AdapterSwapped,
-    /// Requests that come again, bells for nothing, callbacks that nobody sent.
+    /// Requests that come again, notifications for nothing, callbacks that nobody sent.
     Repeated,
     /// Everything stands still, one after the other, and goes on in another order.
     Swizzled,

@@ -76,7 +76,7 @@ pub struct Plan {
     pub rails: Vec<Wanted>,
     /// A server of its own, of this version; otherwise a database of the one that all tests share.
     pub own_server: Option<Pg>,
-    /// Further changes to every rail's file.
+    /// Further changes to every rail file.
     pub change: fn(&mut Table),
     /// Hosts keep every exchange, without secrets.
     pub recorded: bool,
@@ -379,10 +379,10 @@ impl World {
         Audit::of(self).await
     }
 
-    /// Changes a rail's file before a host reads it.
+    /// Changes a rail file before a host reads it.
     pub fn change_rail(&self, rail: usize, change: impl FnOnce(&mut Table)) {
         let file = self.folder.path().join(format!("config/rails/{}.toml", self.rails[rail].name));
-        let mut table: Table = fs::read_to_string(&file).expect("a rail's file").parse().expect("TOML");
+        let mut table: Table = fs::read_to_string(&file).expect("a rail file").parse().expect("TOML");
         change(&mut table);
         fs::write(&file, table.to_string()).expect("written");
     }
@@ -400,10 +400,10 @@ impl World {
         }
     }
 
-    /// Rewrites a rail's file, so that every host swaps its component.
+    /// Rewrites a rail file, so that every host swaps its component.
     pub fn touch_rail(&mut self, rail: usize) {
         let file = self.folder.path().join(format!("config/rails/{}.toml", self.rails[rail].name));
-        let mut table: Table = fs::read_to_string(&file).expect("a rail's file").parse().expect("TOML");
+        let mut table: Table = fs::read_to_string(&file).expect("a rail file").parse().expect("TOML");
         let cpu_ms = 200 + i64::from(self.rng.u8(..));
         set(&mut table, "limits", "cpu_ms", cpu_ms);
         let new = file.with_extension("new");

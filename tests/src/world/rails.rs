@@ -30,7 +30,7 @@ pub struct SimulatedRail {
     pub wire: Wire,
 }
 
-/// Which rail, under which name, with which temper.
+/// Which rail, under which name, with which faults.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     pub name: &'static str,
@@ -120,7 +120,7 @@ pub fn leave_out_question(file: &mut Table) {
     }
 }
 
-/// The secrets that the rails' files refer to.
+/// The secrets that the rail files refer to.
 pub(super) fn copy_secrets(folder: &Path) {
     fs::create_dir_all(folder.join("simulated")).expect("a folder");
     for secret in fs::read_dir(rails_folder().join("simulated")).expect("secrets") {

@@ -213,7 +213,7 @@ impl World<'_> {
         let claims =
             "select coalesce(sum(cardinality(outbox_ids)), 0)::bigint from symphony.payment_outbox_claims";
         let before: i64 = self.sessions.call(DbUser::Superuser, turn, sqlx::query(claims)).await?[0].get(0);
-        let query = sqlx::query("select symphony.sweep_leases('w0', 0, 10000)");
+        let query = sqlx::query("select symphony.find_stray_leases('w0', 0, 10000)");
         let next: i32 = self.sessions.call(DbUser::Executor, turn, query).await?[0].get(0);
         let after: i64 = self.sessions.call(DbUser::Superuser, turn, sqlx::query(claims)).await?[0].get(0);
         same(&(next, after), &(0, before))

@@ -146,7 +146,7 @@ async fn a_remark_alone_keeps_check_from_calling_the_schema_the_one_it_expects()
 }
 
 #[tokio::test]
-async fn a_doorbell_in_another_database_is_found_before_anybody_waits_for_it() {
+async fn a_listener_in_another_database_is_found_before_anybody_waits_for_it() {
     let (db, other) = (Db::fresh(Pg::V18).await, Db::fresh(Pg::V18).await);
     let place = ConfigFolder::new(&db.url());
     let listens_at = |listener: &str| {

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use harness::{Db, DbUser, Pg};
 use outbox::complete::Completion;
-use outbox::lease::Executor;
+use outbox::lease::{Executor, Lease};
 use verdict::error_code::ErrorCode;
 use verdict::outcome::{CompletionState, MoneyMoved, Outcome};
 
@@ -153,10 +153,8 @@ async fn an_open_outcome_is_resolved_with_evidence_and_then_reissued_once() {
     assert_ne!(leased[0].outbox_id.to_string(), waiting);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn retention_exports_a_month_before_it_goes_and_says_what_stays() {
-    let db = Db::fresh(Pg::V15).await;
-    let place = ConfigFolder::new(&db.url());
+/// A payment with a verdict, before the clock moves on.
+async fn pay_the_old_one(db: &Db, place: &ConfigFolder) -> Lease {
     place.run(&[
         "enqueue",
         "--instruction",
@@ -177,6 +175,36 @@ async fn retention_exports_a_month_before_it_goes_and_says_what_stays() {
         })
         .await
         .expect("completed");
+    lease
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_never_replaces_the_month_of_another_outbox() {
+    let db = Db::fresh(Pg::V15).await;
+    let place = ConfigFolder::new(&db.url());
+    pay_the_old_one(&db, &place).await;
+    let months = place.json(&["retention", "--dry-run"]);
+    let month = months["months"][0]["partition_name"].as_str().expect("a name");
+    let path = place.folder.path().join(format!("out/{month}.jsonl"));
+    fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+    fs::write(&path, "the month of another outbox").expect("written");
+    db.move_clock("600 days").await;
+    let refused = place.run(&["retention", "--export", "out"]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("this outbox does not know it"), "{said}");
+    assert_eq!(fs::read_to_string(&path).expect("kept"), "the month of another outbox");
+    let kept = place.json(&["retention", "--dry-run"]);
+    assert!(kept["months"].as_array().expect("a list").iter().any(|kept| kept["partition_name"] == month));
+    fs::remove_file(&path).expect("moved away");
+    place.json(&["retention", "--export", "out"]);
+    assert!(fs::read_to_string(&path).expect("exported").contains("DISPATCHED"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retention_exports_a_month_before_it_goes_and_says_what_stays() {
+    let db = Db::fresh(Pg::V15).await;
+    let place = ConfigFolder::new(&db.url());
+    let lease = pay_the_old_one(&db, &place).await;
 
     let beside = place.json(&["retention", "--dry-run"]);
     let folder = beside["export_folder"].as_str().expect("a folder");
@@ -184,10 +212,10 @@ async fn retention_exports_a_month_before_it_goes_and_says_what_stays() {
     let young = place.json(&["retention", "--export", "out"]);
     assert_eq!(young["retired"], serde_json::json!([]));
     db.move_clock("600 days").await;
-    let old = place.json(&["retention", "--export", "out"]);
     let month = young["months"][0]["partition_name"].as_str().expect("a name");
-    assert!(old["retired"].as_array().expect("a list").iter().any(|name| name == month), "{old}");
     let path = place.folder.path().join(format!("out/{month}.jsonl"));
+    let old = place.json(&["retention", "--export", "out"]);
+    assert!(old["retired"].as_array().expect("a list").iter().any(|name| name == month), "{old}");
     let exported = fs::read_to_string(&path).expect("exported");
     assert!(exported.contains(&lease.outbox_id.to_string()));
     let mode = fs::metadata(&path).expect("it is there").permissions().mode();

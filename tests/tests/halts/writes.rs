@@ -1,4 +1,4 @@
-//! A place is free when its outcome is durable, whatever the database's reason not to take it.
+//! A call slot is free when its outcome is durable, whatever the database's reason not to take it.
 
 use std::time::Duration;
 

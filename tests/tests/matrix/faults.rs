@@ -68,7 +68,7 @@ async fn fi_03_the_payments_of_a_killed_host_move_again_with_default_settings() 
         }
     };
     let mut world = World::build(plan).await;
-    // All places of the rail from the start, so that it dies with all of them.
+    // All call slots of the rail from the start, so that it dies with all of them.
     world.hosts[0].start(&[(LEFT_OUT, &format!("{:?}", Guard::BeginsWithOne))]);
     world.owe(0, &vec!["5.00".to_owned(); 20]).await;
     world.until("payment_outbox_pending where claimed_by is not null", |rows| rows == 20).await;

@@ -10,7 +10,7 @@ pub(crate) enum Bug {
     SilenceIsHold,
     /// A host forgets what it sent, and hands it back as never sent.
     HandsBackWhatItSent,
-    /// What the adapter does not bear out is taken for refused.
+    /// What the adapter does not confirm is taken for refused.
     VetoIsRefusal,
     /// Where the adapter reads the opposite, its word counts.
     VetoIsVote,
@@ -36,7 +36,7 @@ pub(crate) struct Setup {
     pub losses: u8,
     /// Times that the rail says that it cannot pay anybody now.
     pub holds: u8,
-    /// Verdicts that the adapter does not bear out.
+    /// Verdicts that the adapter does not confirm.
     pub vetoes: u8,
     /// Replies that are about another payment.
     pub strangers: u8,

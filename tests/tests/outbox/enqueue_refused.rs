@@ -1,4 +1,4 @@
-//! Payments that are not accepted: each refusal has a name, nothing is written, and the neighbours go in. And the doorbell.
+//! Payments that are not accepted: each refusal has a name, nothing is written, and the neighbours go in. And the notifications.
 
 use harness::sql::{Answer, Hands, Request, enqueue, enqueue_batch, refusal, run, try_run};
 use harness::{Db, DbUser, PATIENCE, on_each_postgres, sqlstate};
@@ -49,17 +49,17 @@ on_each_postgres! {
         hands.enqueue_this(&request).await;
     }
 
-    async fn a_caller_that_will_prepare_rings_for_nobody(db: Db) {
+    async fn a_caller_that_will_prepare_notifies_nobody(db: Db) {
         let mut hands = Hands::of(&db).await;
         run(&mut hands.executor, "select symphony.report_host('h', array['mock'], true)").await;
-        let mut bell = Bell::listen(&db).await;
+        let mut notifications = NotificationCount::listen(&db).await;
         let mut open = hands.ingest.begin().await.expect("a transaction");
         run(&mut *open, "set local symphony.will_prepare = on").await;
         enqueue(&mut *open, &Request::new("p", "prepared")).await.expect("accepted");
         open.commit().await.expect("it commits");
-        assert_eq!(bell.rings(&mut hands).await, 0);
+        assert_eq!(notifications.since_last(&mut hands).await, 0);
         hands.enqueue("p", "not prepared").await;
-        assert_eq!(bell.rings(&mut hands).await, 1, "the setting ends with its transaction");
+        assert_eq!(notifications.since_last(&mut hands).await, 1, "the setting ends with its transaction");
         assert_eq!(hands.claim(10).await.len(), 2, "the next poll finds both");
     }
 
@@ -219,44 +219,44 @@ on_each_postgres! {
         assert_nothing_written(&mut hands).await;
     }
 
-    async fn the_doorbell_rings_once_per_call_and_only_while_a_host_sleeps(db: Db) {
+    async fn hosts_are_notified_once_per_call_and_only_while_a_host_sleeps(db: Db) {
         let mut hands = Hands::of(&db).await;
-        let mut bell = Bell::listen(&db).await;
+        let mut notifications = NotificationCount::listen(&db).await;
         hands.enqueue("p", "nobody").await;
-        assert_eq!(bell.rings(&mut hands).await, 0, "no host is known");
+        assert_eq!(notifications.since_last(&mut hands).await, 0, "no host is known");
 
         run(&mut hands.executor, "select symphony.report_host('h', array['mock'], false)").await;
         hands.enqueue("p", "awake").await;
-        assert_eq!(bell.rings(&mut hands).await, 0, "the host is awake");
+        assert_eq!(notifications.since_last(&mut hands).await, 0, "the host is awake");
 
         run(&mut hands.executor, "select symphony.report_host('h', array['mock'], true)").await;
         hands.enqueue("p", "asleep").await;
-        assert_eq!(bell.rings(&mut hands).await, 1);
+        assert_eq!(notifications.since_last(&mut hands).await, 1);
         hands.enqueue("p", "asleep").await;
-        assert_eq!(bell.rings(&mut hands).await, 0, "a replay is no work");
+        assert_eq!(notifications.since_last(&mut hands).await, 0, "a replay is no work");
         hands.enqueue_many("p", 100).await;
-        assert_eq!(bell.rings(&mut hands).await, 1, "once per call, not per row");
+        assert_eq!(notifications.since_last(&mut hands).await, 1, "once per call, not per row");
 
         db.move_clock("2 minutes").await;
         hands.enqueue("p", "dead").await;
-        assert_eq!(bell.rings(&mut hands).await, 0, "a host that was not heard of for a minute does not sleep");
+        assert_eq!(notifications.since_last(&mut hands).await, 0, "a host that was not heard of for a minute does not sleep");
 
         run(&mut hands.executor, "select symphony.report_host('h', array['mock'], true)").await;
         run(&mut hands.executor, "select symphony.retire_host('h')").await;
         hands.enqueue("p", "gone").await;
-        assert_eq!(bell.rings(&mut hands).await, 0, "the host has left");
+        assert_eq!(notifications.since_last(&mut hands).await, 0, "the host has left");
     }
 
-    async fn a_verdict_rings_for_the_next_payment_of_a_strict_stream_and_for_nothing_else(db: Db) {
+    async fn a_verdict_notifies_for_the_next_payment_of_a_strict_stream_and_for_nothing_else(db: Db) {
         let mut hands = Hands::of(&db).await;
         hands.order_strictly("p", true).await;
         hands.enqueue_many("p", 2).await;
         run(&mut hands.executor, "select symphony.report_host('h', array['mock'], true)").await;
-        let mut bell = Bell::listen(&db).await;
-        for rings in [1, 0] {
+        let mut notifications = NotificationCount::listen(&db).await;
+        for wanted in [1, 0] {
             let lease = hands.claim_one().await;
             hands.complete(&lease, &Answer::new("DISPATCHED")).await.expect("it is held");
-            assert_eq!(bell.rings(&mut hands).await, rings);
+            assert_eq!(notifications.since_last(&mut hands).await, wanted);
         }
     }
 }
@@ -317,9 +317,9 @@ async fn assert_nothing_written(hands: &mut Hands) {
 }
 
 /// A session that listens as a host does.
-struct Bell(PgListener);
+struct NotificationCount(PgListener);
 
-impl Bell {
+impl NotificationCount {
     async fn listen(db: &Db) -> Self {
         let mut listener =
             PgListener::connect_with(&db.pool(DbUser::Executor, 1)).await.expect("it connects");
@@ -327,16 +327,16 @@ impl Bell {
         Self(listener)
     }
 
-    /// How often it rang since the last look. A stroke of our own marks the end: they arrive in the order of commits.
-    async fn rings(&mut self, hands: &mut Hands) -> usize {
+    /// How many came since the last look. One of our own marks the end: they arrive in the order of commits.
+    async fn since_last(&mut self, hands: &mut Hands) -> usize {
         run(&mut hands.owner, "select pg_notify('outbox_pending', 'the end')").await;
-        for rings in 0.. {
-            let stroke = tokio::time::timeout(PATIENCE, self.0.recv())
+        for came in 0.. {
+            let notification = tokio::time::timeout(PATIENCE, self.0.recv())
                 .await
                 .expect("in time")
                 .expect("still connected");
-            match stroke.payload() {
-                "the end" => return rings,
+            match notification.payload() {
+                "the end" => return came,
                 payload => assert_eq!(payload, "new_work"),
             }
         }

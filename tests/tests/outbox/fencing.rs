@@ -388,7 +388,7 @@ on_each_postgres! {
             repaired += more;
         }
         for arguments in ["'w', -1, 5", "'w', null, 5", "'w', 0, 0", "'', 0, 5"] {
-            let sql = format!("select symphony.sweep_leases({arguments})");
+            let sql = format!("select symphony.find_stray_leases({arguments})");
             assert_eq!(refusal(try_run(&mut hands.executor, &sql).await), "22023", "{arguments}");
         }
     }
@@ -467,7 +467,8 @@ async fn sweep(hands: &mut Hands, pages: i32) -> usize {
     let mut page = 0;
     for steps in 1.. {
         page =
-            scalar(&mut hands.executor, &format!("select symphony.sweep_leases('w', {page}, {pages})")).await;
+            scalar(&mut hands.executor, &format!("select symphony.find_stray_leases('w', {page}, {pages})"))
+                .await;
         if page == 0 {
             return steps;
         }

@@ -11,7 +11,7 @@ use harness::{Db, DbUser, on_each_postgres, railhost, snapshot};
 use outbox::enqueue::{Ingest, NewPayment};
 use outbox::lease::{ClaimLimit, Executor};
 use outbox::read::Reader;
-use outbox::wake::{Doorbell, Wakeup};
+use outbox::wake::{NotificationListener, Wakeup};
 use outbox::{Changed, SchemaName, migrate};
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -87,14 +87,18 @@ on_each_postgres! {
 
     async fn what_a_file_grants_is_all_that_is_granted_once_it_is_applied(db: Db) {
         let mut owner = db.connect(DbUser::Superuser).await;
-        run(&mut owner, "grant execute on function symphony.ring() to public, symphony_ingest").await;
-        run(&mut owner, "update symphony.schema_functions set checksum = sha256('older') where name = 'wake/ring'").await;
+        run(&mut owner, "grant execute on function symphony.notify_hosts() to pg_monitor").await;
+        Reader::new(&db.database()).verify_schema().await.expect("a grant to somebody else's role");
+        run(&mut owner, "revoke execute on function symphony.notify_hosts() from pg_monitor").await;
+        run(&mut owner, "grant execute on function symphony.notify_hosts() to public, symphony_ingest").await;
+        let told = refused(&db).await;
+        assert!(told.contains("somebody changed wake/notify_hosts in the database by hand"), "{told}");
         let done = migrate::run(&db.database()).await.expect("it applies");
-        assert_eq!(done.functions.applied, ["wake/ring"]);
+        assert_eq!(done.functions.put_back, ["wake/notify_hosts"]);
         let granted: i64 = scalar(
             &mut owner,
             "select count(*) from pg_proc p, aclexplode(p.proacl) a
-              where p.oid = 'symphony.ring()'::regprocedure and a.grantee <> p.proowner",
+              where p.oid = 'symphony.notify_hosts()'::regprocedure and a.grantee <> p.proowner",
         )
         .await;
         assert_eq!(granted, 0);
@@ -116,9 +120,9 @@ on_each_postgres! {
 
     async fn functions_of_another_build_are_refused_by_name_and_those_of_a_newer_one_are_served(db: Db) {
         let mut owner = db.connect(DbUser::Superuser).await;
-        run(&mut owner, "update symphony.schema_functions set checksum = sha256('other') where name = 'wake/ring'").await;
+        run(&mut owner, "update symphony.schema_functions set checksum = sha256('other') where name = 'wake/notify_hosts'").await;
         let told = refused(&db).await;
-        assert!(told.contains("applied by another build") && told.contains("wake/ring; run railhost migrate of version"), "{told}");
+        assert!(told.contains("applied by another build") && told.contains("wake/notify_hosts; run railhost migrate of version"), "{told}");
         run(&mut owner, "update symphony.schema_functions set release = '99.0.0'").await;
         Reader::new(&db.database()).verify_schema().await.expect("a newer release keeps what this one calls");
         let told = migrate::run(&db.database()).await.expect_err("an older build changes nothing").to_string();
@@ -176,7 +180,7 @@ on_each_postgres! {
         let mut owner = db.connect(DbUser::Superuser).await;
         let ours = snapshot::schema(&mut owner).await;
         let theirs = snapshot::of(&mut owner, &named("shard_7")).await;
-        assert_eq!(snapshot::difference(&named("shard_7").place(&ours), &theirs), "");
+        assert_eq!(snapshot::difference(&named("shard_7").rewrite(&ours), &theirs), "");
         Reader::new(&other).verify_schema().await.expect("all is there");
 
         let bodies: Vec<String> = column(
@@ -198,7 +202,7 @@ on_each_postgres! {
             rail_type: "mock".to_owned(),
             payload: json!({}).into(),
         };
-        let mut bell = Doorbell::listen(&other).await.expect("it listens");
+        let mut listener = NotificationListener::listen(&other).await.expect("it listens");
         for database in [&db.database(), &other] {
             Executor::new(database, "sleeper", 1).report(&["mock".to_owned()], true, &BTreeMap::new()).await.expect("told");
         }
@@ -207,7 +211,7 @@ on_each_postgres! {
             let accepted = accepted[0].as_ref().expect("accepted");
             assert_eq!((accepted.sequence_id, accepted.replayed), (1, false), "each has its own numbers and keys");
         }
-        assert_eq!(bell.wait().await, Wakeup::Rang);
+        assert_eq!(listener.wait().await, Wakeup::Notified);
         let limit = ClaimLimit { rail_type: "mock".to_owned(), rows_max: 10, lease_seconds: 45.0, after: None, only: None };
         let leases = Executor::new(&other, "one", 1).claim(10, &[limit], 0).await.expect("claimed");
         assert_eq!(leases.len(), 1);

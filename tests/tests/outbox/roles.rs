@@ -45,7 +45,7 @@ fn may_call(role: DbUser) -> Vec<&'static str> {
             "retire_host",
             "stop_rail",
             "stopped",
-            "sweep_leases",
+            "find_stray_leases",
         ],
         DbUser::Operator => &[
             "cancel_payment",

@@ -1,4 +1,4 @@
-//! The host's own wrappers: errors by name, one bad row alone, a doorbell that survives its connection.
+//! The host's own wrappers: errors by name, one bad row alone, a listener that survives its connection.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use harness::{Db, DbUser, PATIENCE, on_each_postgres};
 use outbox::Error;
 use outbox::complete::Completion;
 use outbox::enqueue::{Ingest, NewPayment};
-use outbox::lease::{Executor, Lease, Repaired, Stopped};
+use outbox::lease::{Executor, Lease, Repaired, Restrictions};
 use outbox::operate::{Operator, Reason};
 use outbox::read::Reader;
-use outbox::wake::{Doorbell, Wakeup};
+use outbox::wake::{NotificationListener, Wakeup};
 use serde_json::{Value, json};
 use sqlx::Connection;
 use verdict::outcome::{CompletionState, MoneyMoved, Outcome};
@@ -138,13 +138,13 @@ on_each_postgres! {
 
     async fn a_host_learns_what_a_person_stopped(db: Db) {
         let executor = Executor::new(&db.database(), "worker-1", 1);
-        assert_eq!(executor.stopped().await.expect("read"), Stopped::default());
+        assert_eq!(executor.restrictions().await.expect("read"), Restrictions::default());
         let operator = Operator::new(&db.database()).also_unseen(true);
         let reason = Reason { by: "tester".to_owned(), why: "a test".to_owned() };
         operator.pause_rail("mock", &reason).await.expect("paused");
         operator.suspend_participant("participant-1", &reason).await.expect("suspended");
-        let stopped = Stopped { rails: vec!["mock".to_owned()], participants: vec!["participant-1".to_owned()], ..Stopped::default() };
-        assert_eq!(executor.stopped().await.expect("read"), stopped);
+        let stopped = Restrictions { rails: vec!["mock".to_owned()], participants: vec!["participant-1".to_owned()], ..Restrictions::default() };
+        assert_eq!(executor.restrictions().await.expect("read"), stopped);
     }
 
     async fn a_host_counts_the_queue_as_its_status_says_and_reads_no_success_for_it(db: Db) {
@@ -191,24 +191,24 @@ on_each_postgres! {
         assert!(of_history <= 1, "{of_history} rows were read to count one dead letter");
     }
 
-    async fn the_doorbell_rings_for_a_sleeper_and_says_when_it_may_have_missed_a_bell(db: Db) {
+    async fn a_sleeper_is_notified_and_told_when_it_may_have_missed_a_notification(db: Db) {
         let executor = Executor::new(&db.database(), "sleeper", 1);
         executor.report(&["mock".to_owned()], true, &BTreeMap::new()).await.expect("reported");
-        let mut bell = Doorbell::listen(&db.database()).await.expect("listening");
+        let mut listener = NotificationListener::listen(&db.database()).await.expect("listening");
         let ingest = Ingest::new(&db.database(), 1);
         ingest.enqueue(&payments(1)[0]).await.expect("enqueued");
-        let rang = tokio::time::timeout(PATIENCE, bell.wait()).await.expect("the bell is heard");
-        assert_eq!(rang, Wakeup::Rang);
+        let woken = tokio::time::timeout(PATIENCE, listener.wait()).await.expect("it is notified");
+        assert_eq!(woken, Wakeup::Notified);
 
         let mut owner = db.connect(DbUser::Superuser).await;
         sqlx::query("select pg_terminate_backend(pid) from pg_stat_activity where query like 'LISTEN%' and datname = current_database()")
             .execute(&mut owner)
             .await
             .expect("cut");
-        let back = tokio::time::timeout(PATIENCE, bell.wait()).await.expect("it comes back");
+        let back = tokio::time::timeout(PATIENCE, listener.wait()).await.expect("it comes back");
         assert_eq!(back, Wakeup::Reconnected);
         ingest.enqueue(&payments(2)[1]).await.expect("enqueued");
-        let rang = tokio::time::timeout(PATIENCE, bell.wait()).await.expect("and rings again");
-        assert_eq!(rang, Wakeup::Rang);
+        let woken = tokio::time::timeout(PATIENCE, listener.wait()).await.expect("and is notified again");
+        assert_eq!(woken, Wakeup::Notified);
     }
 }

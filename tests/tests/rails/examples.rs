@@ -1,4 +1,4 @@
-//! The files beside the adapters that an integrator would copy, and what a rail's file can say besides: payees looked at before they
+//! The files beside the adapters that an integrator would copy, and what a rail file can say besides: payees looked at before they
 //! are paid, hours, floats.
 
 use std::path::{Path, PathBuf};

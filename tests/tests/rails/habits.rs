@@ -1,5 +1,5 @@
-//! Three made-up rails with the habits of many, as an integrator would ship them: their files, their adapter, their recorded exchanges, and
-//! a simulator that reads with other parsers than the host.
+//! Three made-up rails with the habits of many, as an integrator would ship them: their files, their adapter, their recorded
+//! exchanges, and a simulator that reads with other parsers than the host.
 
 use std::convert::Infallible;
 use std::fs;
@@ -66,11 +66,11 @@ impl Drop for Simulator {
     }
 }
 
-/// The rail's file as a platform team would have it: the component pinned, secrets in files, the simulator's address.
+/// The rail file as a platform team would have it: the component pinned, secrets in files, the simulator's address.
 fn rail_file(rail: &str, simulator: &Simulator, into: &TempDir) -> String {
     let component = fs::read(env!("HABITS")).expect("the component");
     fs::write(into.path().join("rail_habits.wasm"), &component).expect("written");
-    let text = fs::read_to_string(folder().join(format!("{rail}.toml"))).expect("a rail's file");
+    let text = fs::read_to_string(folder().join(format!("{rail}.toml"))).expect("a rail file");
     let mut file: Table = toml::from_str(&text).expect("TOML");
     file["sha256"] = Digest::of(&component).to_string().into();
     file["base"] = format!("http://127.0.0.1:{}", simulator.port).into();
@@ -367,7 +367,7 @@ async fn a_payment_is_recorded_without_secrets_and_judged_again() {
 #[test]
 fn an_approver_sees_also_what_stands_around_the_form() {
     let place = tempfile::tempdir().expect("a folder");
-    let text = fs::read_to_string(folder().join("agency.toml")).expect("a rail's file");
+    let text = fs::read_to_string(folder().join("agency.toml")).expect("a rail file");
     let (old, new) = (place.path().join("old.toml"), place.path().join("new.toml"));
     fs::write(&old, &text).expect("written");
     for (from, to, line) in [

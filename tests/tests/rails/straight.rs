@@ -1,11 +1,11 @@
-//! A rail's file and adapter straight against their simulator: no host, no database, and keys that a test knows beforehand.
+//! A rail file and adapter straight against their simulator: no host, no database, and keys that a test knows beforehand.
 
 use std::sync::Arc;
 
 use form::{HTTP, Meaning, Side};
 use harness::rail_run::{rail_file, rails_folder};
 use harness::railhost_path;
-use payment::{Instruction, Origin};
+use payment::{Instruction, PaymentIds};
 use rail::definition::Definition;
 use rail::{self, CallReport, Loaded, Sandbox, Task};
 use rail_simulators::{Name, Simulator, SimulatorOptions};
@@ -27,7 +27,7 @@ impl Straight {
         Self::with(SimulatorOptions::new(rail), |_| {}).await
     }
 
-    /// With a simulator of its own kind and changes to the rail's file.
+    /// With a simulator of its own kind and changes to the rail file.
     pub(crate) async fn with(options: SimulatorOptions, change: impl FnOnce(&mut toml::Table)) -> Self {
         let rail = options.rail;
         let simulator = Simulator::start(options).await.expect("a simulator");
@@ -55,13 +55,13 @@ impl Straight {
     }
 
     async fn call(&self, task: Task, outbox_id: Uuid, payment: &Value) -> CallReport {
-        let origin = Origin {
+        let ids = PaymentIds {
             outbox_id,
             instruction_id: "i".to_owned(),
             participant_id: "p".to_owned(),
             sequence_id: 1,
         };
-        let instruction = Instruction::read(origin, &payment.to_string(), 1).expect("a good payment");
+        let instruction = Instruction::read(ids, &payment.to_string(), 1).expect("a good payment");
         self.loaded.call(&self.sandbox, task, Arc::new(instruction), None).await
     }
 }

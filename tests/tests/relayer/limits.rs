@@ -31,7 +31,7 @@ async fn a_payment_due_in_three_seconds_starts_then_and_not_at_the_next_poll() {
         "update symphony.payment_outbox_pending set next_attempt_at = symphony.clock() + interval '3 s'",
     )
     .await;
-    // No bell and no poll could bring it at that moment: only the time that was asked for.
+    // No notification and no poll could bring it at that moment: only the time that was asked for.
     let host =
         Host::start(&db, RelayerOptions { poll: HOUR, listen: false, ..RelayerOptions::default() }).await;
     until_all_have_a_verdict(&db).await;

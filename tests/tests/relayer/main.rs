@@ -1,4 +1,4 @@
-//! A host at work: from the doorbell to the verdict, within its limits, under faults, and what it tells of itself.
+//! A host at work: from the notification to the verdict, within its limits, under faults, and what it tells of itself.
 
 mod faults;
 mod limits;

@@ -64,12 +64,12 @@ on_each_postgres! {
         until(&db, "relay_hosts where asleep", |rows| rows == 1).await;
         let mut owner = db.connect(DbUser::Superuser).await;
         run(&mut owner, "select pg_notify('outbox_pending', n::text) from generate_series(1, 500) as n").await;
-        host.until_metric("notify_wakeups_total", |bells| bells > 0.0).await;
-        // It looks without a bell only when none is left.
+        host.until_metric("notify_wakeups_total", |came| came > 0.0).await;
+        // It looks without a notification only when none is left.
         let polled = host.metric("poll_wakeups_total");
         host.until_metric("poll_wakeups_total", |polls| polls >= polled + 2.0).await;
-        let bells = host.metric("notify_wakeups_total");
-        assert!(bells < 250.0, "{bells} looks for 500 bells that rang at once");
+        let wakeups = host.metric("notify_wakeups_total");
+        assert!(wakeups < 250.0, "{wakeups} looks for 500 notifications at once");
         host.drain().await;
     }
 
@@ -79,7 +79,7 @@ on_each_postgres! {
         let mut owner = db.connect(DbUser::Superuser).await;
         let began = Instant::now();
         while count(&db, "relay_hosts where asleep").await == 1 {
-            assert!(began.elapsed() < PATIENCE, "it wants to hear every bell");
+            assert!(began.elapsed() < PATIENCE, "it wants to hear every notification");
             run(&mut owner, "select pg_notify('outbox_pending', n::text) from generate_series(1, 100) as n").await;
         }
         until(&db, "relay_hosts where asleep", |rows| rows == 1).await;

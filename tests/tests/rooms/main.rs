@@ -1,4 +1,4 @@
-//! The folder tree is the architecture: which room may lean on which, and that no two modules of a room lean on each other.
+//! The folder tree is the architecture: which room may depend on which, and that no two modules of a room depend on each other.
 
 mod modules;
 mod pages;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use toml::Table;
 
-/// Each room and the rooms that it may lean on. An arrow that is not here is an arrow back.
+/// Each room and the rooms that it may depend on. An arrow that is not here is an arrow back.
 const ARROWS: [(&str, &[&str]); 12] = [
     ("payment", &[]),
     ("faults", &[]),
@@ -63,14 +63,17 @@ fn rooms() -> BTreeSet<String> {
 }
 
 #[test]
-fn rooms_lean_only_on_those_below_them() {
+fn rooms_depend_only_on_those_below_them() {
     let arrows: BTreeMap<&str, &[&str]> = ARROWS.into_iter().collect();
     assert_eq!(rooms(), arrows.keys().map(ToString::to_string).collect(), "each room stands in the table");
     let known: BTreeSet<&str> = arrows.keys().copied().chain(["rail-simulators"]).collect();
     for (room, allowed) in arrows {
-        let leans_on = dependencies(room).into_iter().filter(|name| known.contains(name.as_str()));
-        for other in leans_on {
-            assert!(allowed.contains(&other.as_str()), "{room} leans on {other}, expected only {allowed:?}");
+        let depends_on = dependencies(room).into_iter().filter(|name| known.contains(name.as_str()));
+        for other in depends_on {
+            assert!(
+                allowed.contains(&other.as_str()),
+                "{room} depends on {other}, expected only {allowed:?}"
+            );
         }
     }
 }
@@ -106,7 +109,7 @@ fn sources_with(room: &str, words: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn no_two_modules_of_a_room_lean_on_each_other() {
+fn no_two_modules_of_a_room_depend_on_each_other() {
     for room in rooms().iter().map(String::as_str).chain([""]) {
         let cycles = modules::cycles(&host().join(room).join("src"));
         assert!(cycles.is_empty(), "host/{room}: modules in a circle:\n{}", cycles.join("\n"));

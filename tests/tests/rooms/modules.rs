@@ -1,4 +1,4 @@
-//! Which modules of a crate lean on which, by their `use` lines and paths. A re-export leads on to where a name is defined.
+//! Which modules of a crate depend on which, by their `use` lines and paths. A re-export leads on to where a name is defined.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

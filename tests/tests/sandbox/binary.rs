@@ -1,4 +1,4 @@
-//! The real binary and its rails' files: what it records of them, how much memory they take, and how it ends while one of them is
+//! The real binary and its rail files: what it records of them, how much memory they take, and how it ends while one of them is
 //! compiled.
 
 use std::ffi::OsStr;

@@ -95,9 +95,9 @@ async fn a_guest_that_sleeps_is_awake_at_once() {
 }
 
 #[tokio::test]
-async fn clock_and_chance_of_a_guest_are_the_same_in_every_call() {
+async fn clock_and_randomness_of_a_guest_are_the_same_in_every_call() {
     let rig = AdapterRig::new().await;
-    let loaded = rig.load("asks_clock_and_chance").await;
+    let loaded = rig.load("asks_clock_and_randomness").await;
     for _ in 0..3 {
         rig.disburse(&loaded).await;
     }

@@ -146,7 +146,7 @@ fn a_rails_file_with_a_mistake_is_refused_with_key_and_expectation() {
         ("sha256 = \"ab\"", "is part of the host"),
         ("limits = { memory_mib = 0 }", "limits.memory_mib is 0, expected 1 to 512"),
         ("timeouts = { call_ms = 1 }", "timeouts.call_ms is 1, expected 10 to 300000"),
-        ("secrets = { a = \"plain\" }", "a secret does not stand in a rail's file"),
+        ("secrets = { a = \"plain\" }", "a secret does not stand in a rail file"),
         (
             "tokens = { a = { step = \"pay\", value = \"/a\", lifetime = \"/b\" } }",
             "tokens.a.step is \"pay\", expected a step of class session",
@@ -205,7 +205,7 @@ async fn what_is_not_a_regular_file_is_refused_by_name_and_not_opened() {
         let refused = rig.load_file(&file).await.expect_err(why).to_string();
         assert!(refused.contains(why), "{refused}");
     }
-    let refused = Definition::load(&rig.path("fifo")).expect_err("not a rail's file").to_string();
+    let refused = Definition::load(&rig.path("fifo")).expect_err("not a rail file").to_string();
     assert!(refused.contains("it is a FIFO"), "{refused}");
 }
 

@@ -1,5 +1,5 @@
-//! A rail whose adapter loops, one whose adapter traps, one that eats memory and one that lies, beside an honest one: through a real host
-//! process, its pages and PostgreSQL.
+//! A rail whose adapter loops, one whose adapter traps, one that eats memory and one that lies, beside an honest one: through a
+//! real host process, its pages and PostgreSQL.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -12,7 +12,7 @@ use verdict::witness::{GateRule, Sent};
 #[tokio::test]
 async fn a_value_that_the_rails_file_does_not_allow_keeps_the_payment_from_leaving() {
     for (name, why) in [
-        ("undeclared_value", "\"amount\" is not a variable of this rail's file"),
+        ("undeclared_value", "\"amount\" is not a variable of this rail file"),
         ("value_twice", "note is given twice"),
         ("splits_header", "note must be visible ASCII characters and blanks"),
     ] {

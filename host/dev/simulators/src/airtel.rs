@@ -12,11 +12,11 @@ use rsa::pkcs8::{DecodePrivateKey, EncodePublicKey};
 use rsa::{Oaep, Pkcs1v15Encrypt, RsaPrivateKey};
 use serde_json::{Value, json};
 
-use crate::order::Order;
+use crate::order::ReceivedPayment;
 use crate::parse::Json;
-use crate::rail::{Ask, RailModel, RailRequest, Reply};
+use crate::rail::{Ask, RailModel, RailRequest, SimulatedReply};
 use crate::script::Says;
-use crate::tokens::Tokens;
+use crate::tokens::IssuedTokens;
 
 /// What stands in `config/rails/simulated/`.
 pub(crate) const CLIENT_ID: &str = "simulated-airtel-client-id";
@@ -129,7 +129,7 @@ impl Airtel {
         Some(key.decrypt(&mut sealed, iv).ok()? == asked.body.as_slice())
     }
 
-    fn order(&self, asked: &RailRequest, tokens: &Tokens) -> Result<Order, Reply> {
+    fn order(&self, asked: &RailRequest, tokens: &IssuedTokens) -> Result<ReceivedPayment, SimulatedReply> {
         let body = Disbursement::read(&asked.body)
             .ok_or_else(|| gateway("ROUTER003", "Required params are missing"))?;
         let currency = authorised(asked, tokens)?;
@@ -169,7 +169,7 @@ impl Airtel {
         if !plain(&body.id, 5, 80) || !plain(&body.reference, 4, 64) || body.kind != "B2C" {
             return Err(refusal(200, "DP00900001013", Some("521002")));
         }
-        Ok(Order {
+        Ok(ReceivedPayment {
             key: body.id,
             payee: body.msisdn,
             amount,
@@ -183,7 +183,7 @@ impl Airtel {
 }
 
 impl RailModel for Airtel {
-    fn read(&self, asked: &RailRequest, tokens: &Tokens) -> Result<Ask, Reply> {
+    fn read(&self, asked: &RailRequest, tokens: &IssuedTokens) -> Result<Ask, SimulatedReply> {
         match (&asked.method, asked.path.as_str()) {
             (&Method::POST, "/auth/oauth2/token") => session(asked),
             (&Method::POST, V2 | V3) => Ok(Ask::Pay(Box::new(self.order(asked, tokens)?))),
@@ -198,32 +198,35 @@ impl RailModel for Airtel {
                     });
                 }
                 let id = path.strip_prefix(V2).or_else(of_v3).filter(|id| !id.is_empty());
-                let Some(id) = id else { return Err(Reply::empty(404)) };
+                let Some(id) = id else { return Err(SimulatedReply::empty(404)) };
                 authorised(asked, tokens)?;
                 if path.starts_with(V2) && asked.query.as_deref() != Some("transactionType=B2C") {
                     return Err(gateway("ROUTER003", "Required params are missing"));
                 }
                 Ok(Ask::Status(id.to_owned()))
             }
-            _ => Err(Reply::empty(404)),
+            _ => Err(SimulatedReply::empty(404)),
         }
     }
 
     /// The lifetime is a text.
-    fn session(&self, token: &str, lifetime: Duration) -> Reply {
+    fn session(&self, token: &str, lifetime: Duration) -> SimulatedReply {
         let seconds = lifetime.as_secs().to_string();
-        Reply::json(200, &json!({ "token_type": "bearer", "access_token": token, "expires_in": seconds }))
+        SimulatedReply::json(
+            200,
+            &json!({ "token_type": "bearer", "access_token": token, "expires_in": seconds }),
+        )
     }
 
-    fn accepted(&self, order: &Order, says: &Says) -> Reply {
+    fn accepted(&self, order: &ReceivedPayment, says: &Says) -> SimulatedReply {
         self.status(order, says)
     }
 
-    fn duplicate(&self, _: &Order) -> Reply {
+    fn duplicate(&self, _: &ReceivedPayment) -> SimulatedReply {
         refusal(200, "DP00900001011", Some("521050"))
     }
 
-    fn status(&self, order: &Order, says: &Says) -> Reply {
+    fn status(&self, order: &ReceivedPayment, says: &Says) -> SimulatedReply {
         let paid = format!("CI{}", &order.key[..order.key.len().min(16)]);
         match says {
             Says::Settled => envelope(SUCCESS, transaction(order, "TS", Some(&paid))),
@@ -234,13 +237,13 @@ impl RailModel for Airtel {
             Says::Failed { variant: None, code } => envelope(code, transaction(order, "TF", None)),
             Says::Failed { variant: Some(variant), code } => match variant.as_str() {
                 "bare" => refusal(200, code, None),
-                "with-numbers" => Reply::json(
+                "with-numbers" => SimulatedReply::json(
                     200,
                     &json!({ "data": [], "status": {
                         "response_code": code, "code": 400, "success": false, "result_code": 521002, "message": "Said by the script.",
                     } }),
                 ),
-                "by-result" => Reply::json(
+                "by-result" => SimulatedReply::json(
                     200,
                     &json!({ "status": { "result_code": code, "code": "400", "success": false, "message": "Said by the script." } }),
                 ),
@@ -250,17 +253,17 @@ impl RailModel for Airtel {
         }
     }
 
-    fn not_found(&self) -> Reply {
+    fn not_found(&self) -> SimulatedReply {
         refusal(200, "DP00900001015", None)
     }
 
-    fn busy(&self) -> Reply {
-        Reply::empty(429)
+    fn busy(&self) -> SimulatedReply {
+        SimulatedReply::empty(429)
     }
 
-    fn refused(&self, status: u16, code: &str) -> Reply {
+    fn refused(&self, status: u16, code: &str) -> SimulatedReply {
         match code.starts_with("ROUTER") {
-            true => Reply::json(
+            true => SimulatedReply::json(
                 status,
                 &json!({ "status_message": "Refused by the script.", "status_code": code }),
             ),
@@ -269,13 +272,13 @@ impl RailModel for Airtel {
     }
 
     /// With commas.
-    fn balance(&self, currency: &str, left: &str) -> Reply {
+    fn balance(&self, currency: &str, left: &str) -> SimulatedReply {
         let data = json!({ "balance": grouped(left), "currency": currency, "account_status": "Active" });
         said("DP02100001001", data)
     }
 
     /// A number that ends in 0000 is barred, one in 0001 nobody's.
-    fn payee(&self, payee: &str) -> Reply {
+    fn payee(&self, payee: &str) -> SimulatedReply {
         if payee.ends_with("0001") {
             return refusal(200, "DP02200000000", None);
         }
@@ -286,7 +289,7 @@ impl RailModel for Airtel {
         said("DP02200000001", data)
     }
 
-    fn keys(&self) -> Reply {
+    fn keys(&self) -> SimulatedReply {
         let der = self.key.to_public_key().to_public_key_der().map(|der| der.as_bytes().to_vec());
         let ends = chrono::Utc::now() + Duration::from_secs(KEY_DAYS * 86_400);
         let data = json!({
@@ -302,14 +305,14 @@ impl RailModel for Airtel {
     }
 }
 
-fn session(asked: &RailRequest) -> Result<Ask, Reply> {
+fn session(asked: &RailRequest) -> Result<Ask, SimulatedReply> {
     let body = Json::read(&asked.body).unwrap_or(Json::Null);
     let right = body.text(&["client_id"]) == Some(CLIENT_ID)
         && body.text(&["client_secret"]) == Some(CLIENT_SECRET)
         && body.text(&["grant_type"]) == Some("client_credentials");
     match right {
         true => Ok(Ask::Session),
-        false => Err(Reply::json(
+        false => Err(SimulatedReply::json(
             400,
             &json!({ "error_description": "Invalid client authentication", "error": "invalid_client" }),
         )),
@@ -317,7 +320,7 @@ fn session(asked: &RailRequest) -> Result<Ask, Reply> {
 }
 
 /// Country, currency and token; answers with the currency.
-fn authorised(asked: &RailRequest, tokens: &Tokens) -> Result<String, Reply> {
+fn authorised(asked: &RailRequest, tokens: &IssuedTokens) -> Result<String, SimulatedReply> {
     let Some(country) = asked.header("x-country") else {
         return Err(gateway("ROUTER110", "Partner is not found"));
     };
@@ -328,14 +331,14 @@ fn authorised(asked: &RailRequest, tokens: &Tokens) -> Result<String, Reply> {
         return Err(gateway("ROUTER112", "Invalid currency"));
     }
     if !asked.bearer().is_some_and(|token| tokens.is_good(token)) {
-        return Err(Reply::json(
+        return Err(SimulatedReply::json(
             403,
             &json!({ "error_description": "The access token is invalid or has expired", "error": "invalid_token" }),
         ));
     }
     asked.header("x-currency").map(ToOwned::to_owned).ok_or_else(|| {
         let message = "Missing request header 'x-wallet-id' for method parameter of type String";
-        Reply::json(
+        SimulatedReply::json(
             200,
             &json!({ "status": { "result_code": "ESB000008", "code": "400", "success": false, "message": message } }),
         )
@@ -343,9 +346,9 @@ fn authorised(asked: &RailRequest, tokens: &Tokens) -> Result<String, Reply> {
 }
 
 /// An answer that is about no payment.
-fn said(code: &str, data: Value) -> Reply {
+fn said(code: &str, data: Value) -> SimulatedReply {
     let status = json!({ "response_code": code, "code": "200", "success": true, "result_code": "ESB000010", "message": "SUCCESS" });
-    Reply::json(200, &json!({ "data": data, "status": status }))
+    SimulatedReply::json(200, &json!({ "data": data, "status": status }))
 }
 
 /// `37600.00` as `37,600.00`.
@@ -357,13 +360,13 @@ fn grouped(amount: &str) -> String {
     format!("{whole}.{decimals}")
 }
 
-fn gateway(code: &str, message: &str) -> Reply {
-    Reply::json(400, &json!({ "status_message": message, "status_code": code }))
+fn gateway(code: &str, message: &str) -> SimulatedReply {
+    SimulatedReply::json(400, &json!({ "status_message": message, "status_code": code }))
 }
 
 /// A failure without a transaction.
-fn refusal(status: u16, code: &str, result_code: Option<&str>) -> Reply {
-    Reply::json(
+fn refusal(status: u16, code: &str, result_code: Option<&str>) -> SimulatedReply {
+    SimulatedReply::json(
         status,
         &json!({ "status": {
             "response_code": code, "code": "400", "success": false,
@@ -372,9 +375,9 @@ fn refusal(status: u16, code: &str, result_code: Option<&str>) -> Reply {
     )
 }
 
-fn envelope(code: &str, transaction: Value) -> Reply {
+fn envelope(code: &str, transaction: Value) -> SimulatedReply {
     let success = code == SUCCESS;
-    Reply::json(
+    SimulatedReply::json(
         200,
         &json!({
             "data": { "transaction": transaction },
@@ -387,7 +390,7 @@ fn envelope(code: &str, transaction: Value) -> Reply {
 }
 
 /// The names are given with a success only: what payees and the portal see, and one that is made of our own id.
-fn transaction(order: &Order, status: &str, paid: Option<&str>) -> Value {
+fn transaction(order: &ReceivedPayment, status: &str, paid: Option<&str>) -> Value {
     let mut transaction = json!({ "id": order.key, "status": status, "message": "Said by the simulator." });
     if let Some(paid) = paid {
         transaction["reference_id"] = json!(paid);

@@ -7,11 +7,11 @@ use std::time::Duration;
 use chrono::{NaiveDate, Utc};
 use http::Method;
 
-use crate::order::Order;
+use crate::order::ReceivedPayment;
 use crate::parse::Element;
-use crate::rail::{Ask, RailModel, RailRequest, Reply};
+use crate::rail::{Ask, RailModel, RailRequest, SimulatedReply};
 use crate::script::Says;
-use crate::tokens::Tokens;
+use crate::tokens::IssuedTokens;
 
 /// What stands in `config/rails/simulated/`.
 pub(crate) const API_KEY: &str = "simulated-bank-api-key";
@@ -21,7 +21,7 @@ const PAYMENTS: &str = "/payments";
 pub(crate) struct Bank;
 
 impl RailModel for Bank {
-    fn read(&self, asked: &RailRequest, _: &Tokens) -> Result<Ask, Reply> {
+    fn read(&self, asked: &RailRequest, _: &IssuedTokens) -> Result<Ask, SimulatedReply> {
         match (&asked.method, asked.path.as_str()) {
             (&Method::POST, PAYMENTS) => {
                 let order = order(asked)?;
@@ -30,28 +30,28 @@ impl RailModel for Bank {
             }
             (&Method::GET, path) => {
                 let id = path.strip_prefix(PAYMENTS).and_then(|rest| rest.strip_prefix('/'));
-                let Some(id) = id else { return Err(Reply::empty(404)) };
+                let Some(id) = id else { return Err(SimulatedReply::empty(404)) };
                 authorised(asked)?;
                 Ok(Ask::Status(id.to_owned()))
             }
-            _ => Err(Reply::empty(404)),
+            _ => Err(SimulatedReply::empty(404)),
         }
     }
 
     /// A bank with a key of its own needs no session.
-    fn session(&self, _: &str, _: Duration) -> Reply {
-        Reply::empty(404)
+    fn session(&self, _: &str, _: Duration) -> SimulatedReply {
+        SimulatedReply::empty(404)
     }
 
-    fn accepted(&self, order: &Order, says: &Says) -> Reply {
+    fn accepted(&self, order: &ReceivedPayment, says: &Says) -> SimulatedReply {
         self.status(order, says)
     }
 
-    fn duplicate(&self, order: &Order) -> Reply {
+    fn duplicate(&self, order: &ReceivedPayment) -> SimulatedReply {
         report(order, Level::Transaction, "RJCT", Some(("Cd", "DU01")))
     }
 
-    fn status(&self, order: &Order, says: &Says) -> Reply {
+    fn status(&self, order: &ReceivedPayment, says: &Says) -> SimulatedReply {
         match says {
             Says::Settled => report(order, Level::Transaction, "ACSC", None),
             Says::Pending(word) => report(order, Level::Transaction, word.as_deref().unwrap_or("ACSP"), None),
@@ -61,16 +61,16 @@ impl RailModel for Bank {
         }
     }
 
-    fn not_found(&self) -> Reply {
-        Reply::new(404, "text/plain", "no such payment")
+    fn not_found(&self) -> SimulatedReply {
+        SimulatedReply::new(404, "text/plain", "no such payment")
     }
 
-    fn busy(&self) -> Reply {
-        Reply::empty(429)
+    fn busy(&self) -> SimulatedReply {
+        SimulatedReply::empty(429)
     }
 
-    fn refused(&self, status: u16, code: &str) -> Reply {
-        Reply::new(status, "text/plain", code)
+    fn refused(&self, status: u16, code: &str) -> SimulatedReply {
+        SimulatedReply::new(status, "text/plain", code)
     }
 
     /// With a reason of its own; for the instruction; for the whole group. And those that are no verdict on the payment: another
@@ -80,15 +80,15 @@ impl RailModel for Bank {
     }
 }
 
-fn authorised(asked: &RailRequest) -> Result<(), Reply> {
+fn authorised(asked: &RailRequest) -> Result<(), SimulatedReply> {
     match asked.bearer() == Some(API_KEY) {
         true => Ok(()),
-        false => Err(Reply::new(401, "text/plain", "unknown client")),
+        false => Err(SimulatedReply::new(401, "text/plain", "unknown client")),
     }
 }
 
-fn order(asked: &RailRequest) -> Result<Order, Reply> {
-    let wrong = |what: String| Reply::new(400, "text/plain", what);
+fn order(asked: &RailRequest) -> Result<ReceivedPayment, SimulatedReply> {
+    let wrong = |what: String| SimulatedReply::new(400, "text/plain", what);
     if asked.header("content-type") != Some("application/xml") {
         return Err(wrong("Content-Type is not application/xml".to_owned()));
     }
@@ -102,7 +102,7 @@ fn order(asked: &RailRequest) -> Result<Order, Reply> {
         let text = |from: &Element, path: &[&str]| from.text_at(path).map(ToOwned::to_owned);
         let day = initiation.child("PmtInf")?.child("ReqdExctnDt")?;
         Some((
-            Order {
+            ReceivedPayment {
                 key: text(initiation, &["GrpHdr", "MsgId"])?,
                 payee: text(transfer, &["CdtrAcct", "Id", "Othr", "Id"])?,
                 amount: text(transfer, &["Amt", "InstdAmt"])?,
@@ -132,7 +132,7 @@ enum Level {
     Transaction,
 }
 
-fn report(order: &Order, level: Level, status: &str, why: Option<(&str, &str)>) -> Reply {
+fn report(order: &ReceivedPayment, level: Level, status: &str, why: Option<(&str, &str)>) -> SimulatedReply {
     let why = why.map_or_else(String::new, |(kind, code)| reason(kind, code));
     let at = |wanted: Level, name: &str| match level == wanted {
         true => told(name, status, &why),
@@ -146,7 +146,7 @@ fn report(order: &Order, level: Level, status: &str, why: Option<(&str, &str)>) 
 }
 
 /// A no in one of its forms; `variants` tells them.
-fn failed(order: &Order, variant: Option<&str>, code: &str) -> Reply {
+fn failed(order: &ReceivedPayment, variant: Option<&str>, code: &str) -> SimulatedReply {
     let rejected = told("TxSts", "RJCT", &reason("Cd", code));
     let ours = |status: &str| block(order, "", status);
     match variant {
@@ -181,7 +181,7 @@ fn told(name: &str, status: &str, reason: &str) -> String {
 }
 
 /// What is said of one payment of the message.
-fn block(order: &Order, of_payment: &str, of_transaction: &str) -> String {
+fn block(order: &ReceivedPayment, of_payment: &str, of_transaction: &str) -> String {
     let (own, key) = (beginning(&order.key, 12), escaped(&order.key));
     let (reference, batch) = (escaped(&order.reference), escaped(&order.batch));
     format!(
@@ -189,14 +189,14 @@ fn block(order: &Order, of_payment: &str, of_transaction: &str) -> String {
     )
 }
 
-fn document(order: &Order, of_group: &str, blocks: &str) -> Reply {
+fn document(order: &ReceivedPayment, of_group: &str, blocks: &str) -> SimulatedReply {
     let body = format!(
         r#"<?xml version="1.0" encoding="UTF-8"?><Document xmlns="urn:iso:std:iso:20022:tech:xsd:pain.002.001.12"><CstmrPmtStsRpt><GrpHdr><MsgId>STS-{}</MsgId><CreDtTm>{}</CreDtTm></GrpHdr><OrgnlGrpInfAndSts><OrgnlMsgId>{}</OrgnlMsgId><OrgnlMsgNmId>pain.001</OrgnlMsgNmId>{of_group}</OrgnlGrpInfAndSts>{blocks}</CstmrPmtStsRpt></Document>"#,
         beginning(&order.key, 24),
         Utc::now().format("%Y-%m-%dT%H:%M:%SZ"),
         escaped(&order.key),
     );
-    Reply::new(200, "application/xml", body)
+    SimulatedReply::new(200, "application/xml", body)
 }
 
 /// So many characters of a text, as XML.

@@ -10,11 +10,11 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use url::Url;
 
-use crate::order::Order;
+use crate::order::ReceivedPayment;
 use crate::world::World;
 
 /// Calls back at the given times after now, where the payment named an address.
-pub(crate) fn announce(world: &Arc<World>, order: &Order, times: &[Duration]) {
+pub(crate) fn announce(world: &Arc<World>, order: &ReceivedPayment, times: &[Duration]) {
     let Some(url) = order.callback.clone() else { return };
     for after in times.iter().copied() {
         let (world, key, url) = (world.clone(), order.key.clone(), url.clone());

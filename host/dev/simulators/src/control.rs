@@ -12,14 +12,15 @@
 use http::Method;
 use serde::Serialize;
 
-use crate::rail::{RailRequest, Reply};
+use crate::rail::{RailRequest, SimulatedReply};
 use crate::world::World;
 
 const PREFIX: &str = "/_sim/";
 
-pub(crate) fn answer(world: &World, asked: &RailRequest) -> Option<Reply> {
+pub(crate) fn answer(world: &World, asked: &RailRequest) -> Option<SimulatedReply> {
     let page = asked.path.strip_prefix(PREFIX)?;
-    let text = |status, text: &str| Reply::new(status, "text/plain; charset=utf-8", format!("{text}\n"));
+    let text =
+        |status, text: &str| SimulatedReply::new(status, "text/plain; charset=utf-8", format!("{text}\n"));
     Some(match (&asked.method, page) {
         (&Method::PUT, "script") => match world.follow(&String::from_utf8_lossy(&asked.body)) {
             Ok(()) => text(200, "it counts from now on"),
@@ -36,7 +37,7 @@ pub(crate) fn answer(world: &World, asked: &RailRequest) -> Option<Reply> {
         (&Method::GET, "counts") => json(&world.ledger().counts()),
         (&Method::GET, "ledger") => {
             let lines = world.ledger().entries().iter().map(line).collect();
-            Reply::new(200, "application/x-ndjson", join(lines))
+            SimulatedReply::new(200, "application/x-ndjson", join(lines))
         }
         (&Method::GET, page) => {
             match page.strip_prefix("ledger/").and_then(|key| world.ledger().entry(key)) {
@@ -48,8 +49,8 @@ pub(crate) fn answer(world: &World, asked: &RailRequest) -> Option<Reply> {
     })
 }
 
-fn json(value: &impl Serialize) -> Reply {
-    Reply::new(200, "application/json", line(value))
+fn json(value: &impl Serialize) -> SimulatedReply {
+    SimulatedReply::new(200, "application/json", line(value))
 }
 
 fn line(value: &impl Serialize) -> String {

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
-    pub kind: Kind,
+    pub kind: FaultKind,
     /// Nothing is taken into the books.
     pub before: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FaultKind {
     Close,
     Reset,
     Hang,
@@ -30,16 +30,16 @@ impl Fault {
     /// For counting.
     pub(crate) fn name(&self) -> String {
         let kind = match self.kind {
-            Kind::Close => "close",
-            Kind::Reset => "reset",
-            Kind::Hang => "hang",
-            Kind::Truncate(_) => "truncate",
-            Kind::Html(_) => "html",
-            Kind::Empty(_) => "empty",
-            Kind::Slow(_) => "slow",
-            Kind::Busy(_) => return "busy".to_owned(),
-            Kind::Refuse(..) => return "refuse".to_owned(),
-            Kind::Stranger(_) => return "stranger".to_owned(),
+            FaultKind::Close => "close",
+            FaultKind::Reset => "reset",
+            FaultKind::Hang => "hang",
+            FaultKind::Truncate(_) => "truncate",
+            FaultKind::Html(_) => "html",
+            FaultKind::Empty(_) => "empty",
+            FaultKind::Slow(_) => "slow",
+            FaultKind::Busy(_) => return "busy".to_owned(),
+            FaultKind::Refuse(..) => return "refuse".to_owned(),
+            FaultKind::Stranger(_) => return "stranger".to_owned(),
         };
         format!("{kind}-{}", if self.before { "before" } else { "after" })
     }

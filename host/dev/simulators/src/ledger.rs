@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use crate::order::Order;
+use crate::order::ReceivedPayment;
 use crate::script::{Plan, Says};
 
 /// A payment beyond these is not taken: about half a kilobyte each.
@@ -37,7 +37,7 @@ pub struct Entry {
 }
 
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Counts {
+pub struct RequestCounts {
     pub payments: usize,
     pub requests: u64,
     pub questions: u64,
@@ -50,8 +50,8 @@ pub struct Counts {
 }
 
 #[derive(Debug)]
-struct Record {
-    order: Order,
+struct LedgerRow {
+    order: ReceivedPayment,
     plan: Arc<Plan>,
     arrived_at: DateTime<Utc>,
     /// When it was taken into the books, each time.
@@ -61,7 +61,7 @@ struct Record {
     questions: u32,
 }
 
-impl Record {
+impl LedgerRow {
     fn age(&self) -> Option<Duration> {
         self.taken.first().map(Instant::elapsed)
     }
@@ -73,7 +73,7 @@ impl Record {
 
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    records: HashMap<String, Record>,
+    records: HashMap<String, LedgerRow>,
     pub sessions: u64,
     pub faults: BTreeMap<String, u64>,
 }
@@ -93,16 +93,20 @@ pub(crate) struct Question {
     /// Questions about this payment before it.
     pub number: u32,
     /// What the rail says of it, if it is in the books.
-    pub found: Option<(Order, Says)>,
+    pub found: Option<(ReceivedPayment, Says)>,
 }
 
 impl Ledger {
     /// Notes a request to pay; `plan` is asked for the timeline of a new one. None: the books are full.
-    pub(crate) fn arrive(&mut self, order: &Order, plan: impl FnOnce() -> Arc<Plan>) -> Option<Arrival> {
+    pub(crate) fn arrive(
+        &mut self,
+        order: &ReceivedPayment,
+        plan: impl FnOnce() -> Arc<Plan>,
+    ) -> Option<Arrival> {
         if self.records.len() >= PAYMENTS_MAX && !self.records.contains_key(&order.key) {
             return None;
         }
-        let record = self.records.entry(order.key.clone()).or_insert_with(|| Record {
+        let record = self.records.entry(order.key.clone()).or_insert_with(|| LedgerRow {
             order: order.clone(),
             plan: plan(),
             arrived_at: Utc::now(),
@@ -111,7 +115,8 @@ impl Ledger {
             conflicting: 0,
             questions: 0,
         });
-        let same = |order: &Order| (order.payee.clone(), order.amount.clone(), order.currency.clone());
+        let same =
+            |order: &ReceivedPayment| (order.payee.clone(), order.amount.clone(), order.currency.clone());
         if same(&record.order) != same(order) {
             record.conflicting += 1;
         }
@@ -138,7 +143,7 @@ impl Ledger {
     }
 
     /// What the rail says of a payment that is in the books.
-    pub(crate) fn look(&self, key: &str) -> Option<(Order, Says)> {
+    pub(crate) fn look(&self, key: &str) -> Option<(ReceivedPayment, Says)> {
         let record = self.records.get(key)?;
         Some((record.order.clone(), record.plan.at(record.age()?).clone()))
     }
@@ -151,12 +156,12 @@ impl Ledger {
         self.records.values().map(entry).collect()
     }
 
-    pub(crate) fn counts(&self) -> Counts {
-        let mut counts = Counts {
+    pub(crate) fn counts(&self) -> RequestCounts {
+        let mut counts = RequestCounts {
             payments: self.records.len(),
             sessions: self.sessions,
             faults: self.faults.clone(),
-            ..Counts::default()
+            ..RequestCounts::default()
         };
         for record in self.records.values() {
             let executions = record.executions();
@@ -169,8 +174,8 @@ impl Ledger {
     }
 }
 
-fn entry(record: &Record) -> Entry {
-    let Order { key, payee, amount, currency, note, .. } = record.order.clone();
+fn entry(record: &LedgerRow) -> Entry {
+    let ReceivedPayment { key, payee, amount, currency, note, .. } = record.order.clone();
     let state = match record.age().map(|age| record.plan.at(age)) {
         None => "not taken".to_owned(),
         Some(Says::Settled) => "settled".to_owned(),

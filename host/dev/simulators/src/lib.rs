@@ -44,12 +44,12 @@ use tokio::task::JoinHandle;
 
 pub use airtel::Padding;
 pub use audit::{Audit, Booked};
-pub use ledger::{Counts, Entry};
-pub use options::{Recorded, SimulatorOptions};
-pub use order::Order;
-pub use rail::{Ask, Name, RailModel, RailRequest, Reply};
+pub use ledger::{Entry, RequestCounts};
+pub use options::{RecordedRequest, SimulatorOptions};
+pub use order::ReceivedPayment;
+pub use rail::{Ask, Name, RailModel, RailRequest, SimulatedReply};
 pub use script::Says;
-pub use tokens::Tokens;
+pub use tokens::IssuedTokens;
 
 use world::World;
 
@@ -114,7 +114,7 @@ impl Simulator {
         self.world.tokens.issued()
     }
 
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> RequestCounts {
         self.world.ledger().counts()
     }
 
@@ -129,7 +129,7 @@ impl Simulator {
     }
 
     /// What was said so far, where [`SimulatorOptions::record`] asks for it.
-    pub fn recorded(&self) -> Vec<Recorded> {
+    pub fn recorded(&self) -> Vec<RecordedRequest> {
         self.world.recorded()
     }
 }

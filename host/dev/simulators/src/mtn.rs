@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use url::{Host, Url};
 use uuid::Uuid;
 
-use crate::order::Order;
+use crate::order::ReceivedPayment;
 use crate::parse::Json;
-use crate::rail::{Ask, RailModel, RailRequest, Reply};
+use crate::rail::{Ask, RailModel, RailRequest, SimulatedReply};
 use crate::script::{self, Plan, Says};
-use crate::tokens::Tokens;
+use crate::tokens::IssuedTokens;
 
 /// What stands in `config/rails/simulated/`.
 pub(crate) const API_USER: &str = "5f3d1b62-7c3e-4d0a-9a41-0c8f2f9be001";
@@ -98,7 +98,7 @@ impl Transfer {
 }
 
 impl RailModel for Mtn {
-    fn read(&self, asked: &RailRequest, tokens: &Tokens) -> Result<Ask, Reply> {
+    fn read(&self, asked: &RailRequest, tokens: &IssuedTokens) -> Result<Ask, SimulatedReply> {
         match (&asked.method, asked.path.as_str()) {
             (&Method::POST, "/disbursement/token/") => session(asked),
             (&Method::POST, TRANSFER) => {
@@ -113,50 +113,50 @@ impl RailModel for Mtn {
                     (Some(reference), ..) => Ask::Status(reference.to_lowercase()),
                     (_, Some(currency), _) => Ask::Balance(currency.to_owned()),
                     (.., Some(payee)) => Ask::Payee(payee.to_owned()),
-                    _ => return Err(Reply::empty(404)),
+                    _ => return Err(SimulatedReply::empty(404)),
                 };
                 authorised(asked, tokens)?;
                 market(asked)?;
                 Ok(ask)
             }
-            _ => Err(Reply::empty(404)),
+            _ => Err(SimulatedReply::empty(404)),
         }
     }
 
-    fn session(&self, token: &str, lifetime: Duration) -> Reply {
+    fn session(&self, token: &str, lifetime: Duration) -> SimulatedReply {
         let seconds = lifetime.as_secs();
-        Reply::json(
+        SimulatedReply::json(
             200,
             &json!({ "access_token": token, "token_type": "access_token", "expires_in": seconds }),
         )
     }
 
     /// Also what is doomed is accepted.
-    fn accepted(&self, _: &Order, _: &Says) -> Reply {
-        Reply::empty(202)
+    fn accepted(&self, _: &ReceivedPayment, _: &Says) -> SimulatedReply {
+        SimulatedReply::empty(202)
     }
 
-    fn duplicate(&self, _: &Order) -> Reply {
+    fn duplicate(&self, _: &ReceivedPayment) -> SimulatedReply {
         refusal(409, "RESOURCE_ALREADY_EXIST", "Duplicated reference id. Creation of resource failed.")
     }
 
-    fn status(&self, order: &Order, says: &Says) -> Reply {
-        Reply::json(200, &state(order, says))
+    fn status(&self, order: &ReceivedPayment, says: &Says) -> SimulatedReply {
+        SimulatedReply::json(200, &state(order, says))
     }
 
-    fn not_found(&self) -> Reply {
+    fn not_found(&self) -> SimulatedReply {
         refusal(404, "RESOURCE_NOT_FOUND", "Requested resource was not found.")
     }
 
-    fn busy(&self) -> Reply {
-        Reply::empty(429)
+    fn busy(&self) -> SimulatedReply {
+        SimulatedReply::empty(429)
     }
 
-    fn refused(&self, status: u16, code: &str) -> Reply {
+    fn refused(&self, status: u16, code: &str) -> SimulatedReply {
         refusal(status, code, "Refused by the script.")
     }
 
-    fn plan(&self, order: &Order) -> Option<Plan> {
+    fn plan(&self, order: &ReceivedPayment) -> Option<Plan> {
         let (_, parts) = SANDBOX.iter().find(|(number, _)| *number == order.payee)?;
         script::plan(parts, self.variants()).ok()
     }
@@ -166,20 +166,20 @@ impl RailModel for Mtn {
         &["object"]
     }
 
-    fn balance(&self, currency: &str, left: &str) -> Reply {
-        Reply::json(200, &json!({ "availableBalance": left, "currency": currency }))
+    fn balance(&self, currency: &str, left: &str) -> SimulatedReply {
+        SimulatedReply::json(200, &json!({ "availableBalance": left, "currency": currency }))
     }
 
     /// By the sandbox's numbers: one that nobody has, one that is not active.
-    fn payee(&self, payee: &str) -> Reply {
+    fn payee(&self, payee: &str) -> SimulatedReply {
         match payee {
             "46733123450" => self.not_found(),
-            _ => Reply::json(200, &json!({ "result": payee != "46733123451" })),
+            _ => SimulatedReply::json(200, &json!({ "result": payee != "46733123451" })),
         }
     }
 
     /// There a reason is always an object.
-    fn callback(&self, order: &Order, says: &Says) -> Option<String> {
+    fn callback(&self, order: &ReceivedPayment, says: &Says) -> Option<String> {
         let mut state = state(order, says);
         if let Some(code) = state["reason"].as_str().map(ToOwned::to_owned) {
             state["reason"] = json!({ "code": code, "message": "Said by the simulator." });
@@ -188,12 +188,12 @@ impl RailModel for Mtn {
     }
 }
 
-fn session(asked: &RailRequest) -> Result<Ask, Reply> {
+fn session(asked: &RailRequest) -> Result<Ask, SimulatedReply> {
     if asked.header("content-length").is_none() {
-        return Err(Reply::html(411));
+        return Err(SimulatedReply::html(411));
     }
     if !asked.body.is_empty() {
-        return Err(Reply::empty(400));
+        return Err(SimulatedReply::empty(400));
     }
     if asked.header("ocp-apim-subscription-key") != Some(SUBSCRIPTION_KEY) {
         return Err(no_subscription());
@@ -201,31 +201,31 @@ fn session(asked: &RailRequest) -> Result<Ask, Reply> {
     let expected = format!("Basic {}", BASE64.encode(format!("{API_USER}:{API_KEY}")));
     match asked.header("authorization") == Some(&expected) {
         true => Ok(Ask::Session),
-        false => Err(Reply::json(401, &json!({ "error": "login_failed" }))),
+        false => Err(SimulatedReply::json(401, &json!({ "error": "login_failed" }))),
     }
 }
 
-fn authorised(asked: &RailRequest, tokens: &Tokens) -> Result<(), Reply> {
+fn authorised(asked: &RailRequest, tokens: &IssuedTokens) -> Result<(), SimulatedReply> {
     if asked.header("ocp-apim-subscription-key") != Some(SUBSCRIPTION_KEY) {
         return Err(no_subscription());
     }
     match asked.bearer().is_some_and(|token| tokens.is_good(token)) {
         true => Ok(()),
-        false => Err(Reply::json(401, &json!({ "statusCode": 401, "message": "Unauthorized" }))),
+        false => Err(SimulatedReply::json(401, &json!({ "statusCode": 401, "message": "Unauthorized" }))),
     }
 }
 
-fn no_subscription() -> Reply {
+fn no_subscription() -> SimulatedReply {
     let message = "Access denied due to invalid subscription key. Make sure to provide a valid key for an active subscription.";
-    Reply::json(401, &json!({ "statusCode": 401, "message": message }))
+    SimulatedReply::json(401, &json!({ "statusCode": 401, "message": message }))
 }
 
 /// The reference and the body, each in its shape.
-fn transfer(asked: &RailRequest) -> Result<(String, Transfer), Reply> {
+fn transfer(asked: &RailRequest) -> Result<(String, Transfer), SimulatedReply> {
     let wrong = |what: &str| refusal(400, "VALIDATION_ERROR", what);
     let reference = asked.header("x-reference-id").unwrap_or_default().to_lowercase();
     if !Uuid::parse_str(&reference).is_ok_and(|id| id.get_version_num() == 4) || reference.len() != 36 {
-        return Err(wrong("X-Reference-Id is no UUID of version 4"));
+        return Err(wrong("X-Reference-Id is not a UUID of version 4"));
     }
     if asked.header("content-type") != Some("application/json") {
         return Err(wrong("Content-Type is not application/json"));
@@ -237,13 +237,13 @@ fn transfer(asked: &RailRequest) -> Result<(String, Transfer), Reply> {
         || !digits(decimals)
         || !transfer.amount.bytes().any(|byte| (b'1'..=b'9').contains(&byte))
     {
-        return Err(wrong("amount is no positive decimal number"));
+        return Err(wrong("amount is not a positive decimal number"));
     }
     if transfer.party_id_type != "MSISDN"
         || !digits(&transfer.party_id)
         || !(8..=15).contains(&transfer.party_id.len())
     {
-        return Err(wrong("payee is no MSISDN"));
+        return Err(wrong("payee is not an MSISDN"));
     }
     for note in [&transfer.payer_message, &transfer.payee_note] {
         if note.chars().count() > NOTE_CHARS_MAX || note.contains(['\'', '"', '<', '>', '&']) {
@@ -254,7 +254,7 @@ fn transfer(asked: &RailRequest) -> Result<(String, Transfer), Reply> {
 }
 
 /// The currency of the market that a request is for.
-fn market(asked: &RailRequest) -> Result<&'static str, Reply> {
+fn market(asked: &RailRequest) -> Result<&'static str, SimulatedReply> {
     let named = asked.header("x-target-environment");
     let market = MARKETS.iter().find(|(market, _)| named == Some(market));
     market.map(|(_, currency)| *currency).ok_or_else(|| {
@@ -263,7 +263,11 @@ fn market(asked: &RailRequest) -> Result<&'static str, Reply> {
 }
 
 /// What depends on the account: environment, currency, address for callbacks.
-fn order(asked: &RailRequest, reference: String, transfer: Transfer) -> Result<Order, Reply> {
+fn order(
+    asked: &RailRequest,
+    reference: String,
+    transfer: Transfer,
+) -> Result<ReceivedPayment, SimulatedReply> {
     let currency = market(asked)?;
     if transfer.currency != currency {
         return Err(refusal(500, "INVALID_CURRENCY", "Currency not supported."));
@@ -280,7 +284,7 @@ fn order(asked: &RailRequest, reference: String, transfer: Transfer) -> Result<O
             ));
         }
     };
-    Ok(Order {
+    Ok(ReceivedPayment {
         key: reference,
         payee: transfer.party_id,
         amount: transfer.amount,
@@ -292,8 +296,8 @@ fn order(asked: &RailRequest, reference: String, transfer: Transfer) -> Result<O
     })
 }
 
-fn refusal(status: u16, code: &str, message: &str) -> Reply {
-    Reply::json(status, &json!({ "message": message, "code": code }))
+fn refusal(status: u16, code: &str, message: &str) -> SimulatedReply {
+    SimulatedReply::json(status, &json!({ "message": message, "code": code }))
 }
 
 fn may_be_called(url: &Url) -> bool {
@@ -305,7 +309,7 @@ fn may_be_called(url: &Url) -> bool {
 }
 
 /// The resource, as a question and a callback show it.
-fn state(order: &Order, says: &Says) -> Value {
+fn state(order: &ReceivedPayment, says: &Says) -> Value {
     // MTN writes amounts in its own way: 5.00 comes back as 5.
     let amount = match order.amount.contains('.') {
         true => order.amount.trim_end_matches('0').trim_end_matches('.'),

@@ -55,7 +55,7 @@ impl SimulatorOptions {
 
 /// A request and its reply, as texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordedRequest {
     pub request: String,
     /// None: it was not sent, or not all of it.
     pub reply: Option<String>,

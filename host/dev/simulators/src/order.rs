@@ -4,7 +4,7 @@ use url::Url;
 
 /// A payment as the rail was asked for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Order {
+pub struct ReceivedPayment {
     /// The rail's form of the key.
     pub key: String,
     pub payee: String,
@@ -19,7 +19,7 @@ pub struct Order {
     pub callback: Option<Url>,
 }
 
-impl Order {
+impl ReceivedPayment {
     /// One that nobody here has asked for.
     pub(crate) fn somebody_elses() -> Self {
         Self {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
 
-use crate::order::Order;
+use crate::order::ReceivedPayment;
 use crate::script::{Plan, Says};
-use crate::tokens::Tokens;
+use crate::tokens::IssuedTokens;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Name {
@@ -28,7 +28,7 @@ impl Name {
         }
     }
 
-    /// Where the rails' files in `config/rails` expect it.
+    /// Where the rail files in `config/rails` expect it.
     pub fn port(self) -> u16 {
         match self {
             Self::Mtn => 7101,
@@ -85,7 +85,7 @@ impl RailRequest {
 #[derive(Debug)]
 pub enum Ask {
     Session,
-    Pay(Box<Order>),
+    Pay(Box<ReceivedPayment>),
     /// By the rail's form of the key.
     Status(String),
     /// What is left to pay from, in a currency.
@@ -98,14 +98,14 @@ pub enum Ask {
 
 /// A reply as the rail means it.
 #[derive(Debug, Clone)]
-pub struct Reply {
+pub struct SimulatedReply {
     pub status: StatusCode,
     pub content_type: &'static str,
     pub retry_after: Option<u32>,
     pub body: String,
 }
 
-impl Reply {
+impl SimulatedReply {
     pub fn new(status: u16, content_type: &'static str, body: impl Into<String>) -> Self {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         Self { status, content_type, retry_after: None, body: body.into() }
@@ -128,31 +128,31 @@ impl Reply {
 
 pub trait RailModel: fmt::Debug + Send + Sync {
     /// What a request is, or the reply to one that is not as it should be: first its shape, then who sends it.
-    fn read(&self, asked: &RailRequest, tokens: &Tokens) -> Result<Ask, Reply>;
+    fn read(&self, asked: &RailRequest, tokens: &IssuedTokens) -> Result<Ask, SimulatedReply>;
 
     /// The reply that opens a session.
-    fn session(&self, token: &str, lifetime: Duration) -> Reply;
+    fn session(&self, token: &str, lifetime: Duration) -> SimulatedReply;
 
     /// The reply to a new payment, in the state that it is in.
-    fn accepted(&self, order: &Order, says: &Says) -> Reply;
+    fn accepted(&self, order: &ReceivedPayment, says: &Says) -> SimulatedReply;
 
     /// The reply to a key that was seen before.
-    fn duplicate(&self, order: &Order) -> Reply;
+    fn duplicate(&self, order: &ReceivedPayment) -> SimulatedReply;
 
     /// The reply to a question about a payment that is there.
-    fn status(&self, order: &Order, says: &Says) -> Reply;
+    fn status(&self, order: &ReceivedPayment, says: &Says) -> SimulatedReply;
 
-    fn not_found(&self) -> Reply;
+    fn not_found(&self) -> SimulatedReply;
 
     /// Too many requests.
-    fn busy(&self) -> Reply;
+    fn busy(&self) -> SimulatedReply;
 
     /// A refusal at the door, with the rail's own code.
-    fn refused(&self, status: u16, code: &str) -> Reply;
+    fn refused(&self, status: u16, code: &str) -> SimulatedReply;
 
     /// What the rail's own sandbox does with a payment, where no rule fits.
     #[doc(hidden)]
-    fn plan(&self, _: &Order) -> Option<Plan> {
+    fn plan(&self, _: &ReceivedPayment) -> Option<Plan> {
         None
     }
 
@@ -162,22 +162,22 @@ pub trait RailModel: fmt::Debug + Send + Sync {
     }
 
     /// The reply to a question about what is left.
-    fn balance(&self, _currency: &str, _left: &str) -> Reply {
-        Reply::empty(404)
+    fn balance(&self, _currency: &str, _left: &str) -> SimulatedReply {
+        SimulatedReply::empty(404)
     }
 
     /// The reply to a question about a payee.
-    fn payee(&self, _payee: &str) -> Reply {
-        Reply::empty(404)
+    fn payee(&self, _payee: &str) -> SimulatedReply {
+        SimulatedReply::empty(404)
     }
 
     /// The reply to a question for its public keys.
-    fn keys(&self) -> Reply {
-        Reply::empty(404)
+    fn keys(&self) -> SimulatedReply {
+        SimulatedReply::empty(404)
     }
 
     /// What it tells an address of ours, if it does so at all.
-    fn callback(&self, _: &Order, _: &Says) -> Option<String> {
+    fn callback(&self, _: &ReceivedPayment, _: &Says) -> Option<String> {
         None
     }
 }

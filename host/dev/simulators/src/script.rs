@@ -41,14 +41,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::fault::{Fault, Kind};
-use crate::order::Order;
+use crate::fault::{Fault, FaultKind};
+use crate::order::ReceivedPayment;
 
 /// The timeline of a payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    pub(crate) pay: Vec<Step>,
-    pub(crate) ask: Vec<Step>,
+    pub(crate) pay: Vec<ScriptStep>,
+    pub(crate) ask: Vec<ScriptStep>,
     pub(crate) then: Vec<Moment>,
     pub(crate) call: Vec<Duration>,
 }
@@ -56,8 +56,8 @@ pub struct Plan {
 impl Default for Plan {
     fn default() -> Self {
         Self {
-            pay: vec![Step::Accept],
-            ask: vec![Step::Accept],
+            pay: vec![ScriptStep::Accept],
+            ask: vec![ScriptStep::Accept],
             then: vec![Moment { after: Duration::ZERO, says: Says::Settled }],
             call: Vec::new(),
         }
@@ -65,10 +65,10 @@ impl Default for Plan {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum ScriptStep {
     Accept,
     Fault(Fault),
-    Either(Vec<(u32, Step)>),
+    Either(Vec<(u32, ScriptStep)>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,21 +101,26 @@ impl Plan {
     }
 
     /// The fault, if any, of a request with this number, from 0.
-    pub(crate) fn fault<'p>(steps: &'p [Step], request: u32, seed: &str, key: &str) -> Option<&'p Fault> {
+    pub(crate) fn fault<'p>(
+        steps: &'p [ScriptStep],
+        request: u32,
+        seed: &str,
+        key: &str,
+    ) -> Option<&'p Fault> {
         let last = steps.len().saturating_sub(1);
         let mut step = steps.get((request as usize).min(last))?;
         loop {
             match step {
-                Step::Accept => return None,
-                Step::Fault(fault) => return Some(fault),
-                Step::Either(choices) => step = pick(choices, seed, key, request),
+                ScriptStep::Accept => return None,
+                ScriptStep::Fault(fault) => return Some(fault),
+                ScriptStep::Either(choices) => step = pick(choices, seed, key, request),
             }
         }
     }
 }
 
 /// FNV-1a over seed, key and number, then a number below the sum of weights.
-fn pick<'p>(choices: &'p [(u32, Step)], seed: &str, key: &str, request: u32) -> &'p Step {
+fn pick<'p>(choices: &'p [(u32, ScriptStep)], seed: &str, key: &str, request: u32) -> &'p ScriptStep {
     let hash = format!("{seed}/{key}/{request}").bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -127,7 +132,7 @@ fn pick<'p>(choices: &'p [(u32, Step)], seed: &str, key: &str, request: u32) -> 
             Some(rest) => left = rest,
         }
     }
-    &Step::Accept
+    &ScriptStep::Accept
 }
 
 #[derive(Debug)]
@@ -141,7 +146,7 @@ enum Who {
 #[derive(Debug, Default)]
 pub(crate) struct Script {
     rules: Vec<(Who, Arc<Plan>)>,
-    session: Vec<Step>,
+    session: Vec<ScriptStep>,
     /// Requests for a token so far.
     sessions: AtomicU32,
 }
@@ -166,7 +171,7 @@ impl Script {
         Ok(script)
     }
 
-    pub(crate) fn plan(&self, order: &Order) -> Option<Arc<Plan>> {
+    pub(crate) fn plan(&self, order: &ReceivedPayment) -> Option<Arc<Plan>> {
         let fits = |who: &Who| match who {
             Who::Payee(pattern) => fits(pattern, &order.payee),
             Who::Amount(pattern) => fits(pattern, &order.amount),
@@ -212,15 +217,17 @@ pub(crate) fn plan(parts: &str, variants: &[&str]) -> Result<Plan, String> {
     Ok(plan)
 }
 
-fn steps(text: &str) -> Result<Vec<Step>, String> {
+fn steps(text: &str) -> Result<Vec<ScriptStep>, String> {
     text.split(',').map(|item| step(item.trim())).collect()
 }
 
-fn step(text: &str) -> Result<Step, String> {
+fn step(text: &str) -> Result<ScriptStep, String> {
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let rest = rest.trim();
     if word == "either" {
-        return Ok(Step::Either(rest.split('|').map(|one| choice(one.trim())).collect::<Result<_, _>>()?));
+        return Ok(ScriptStep::Either(
+            rest.split('|').map(|one| choice(one.trim())).collect::<Result<_, _>>()?,
+        ));
     }
     let (word, said) = match (word.strip_suffix("-before"), word.strip_suffix("-after")) {
         (Some(word), _) => (word, Some(true)),
@@ -233,21 +240,21 @@ fn step(text: &str) -> Result<Step, String> {
     };
     let number = |text: &str| text.parse::<u32>().map_err(|_| format!("{text:?} is not a number"));
     let kind = match (word, rest) {
-        ("accept", "") if said.is_none() => return Ok(Step::Accept),
-        ("close", "") => Kind::Close,
-        ("reset", "") => Kind::Reset,
-        ("hang", "") => Kind::Hang,
-        ("truncate", "") => Kind::Truncate(None),
-        ("truncate", rest) => Kind::Truncate(Some(status(rest)?)),
-        ("html", rest) => Kind::Html(status(rest)?),
-        ("empty", rest) => Kind::Empty(status(rest)?),
-        ("slow", rest) => Kind::Slow(Duration::from_millis(number(rest)?.into())),
-        ("busy", "") => Kind::Busy(None),
-        ("busy", rest) => Kind::Busy(Some(number(rest)?)),
-        ("stranger", code) if !code.is_empty() => Kind::Stranger(code.to_owned()),
+        ("accept", "") if said.is_none() => return Ok(ScriptStep::Accept),
+        ("close", "") => FaultKind::Close,
+        ("reset", "") => FaultKind::Reset,
+        ("hang", "") => FaultKind::Hang,
+        ("truncate", "") => FaultKind::Truncate(None),
+        ("truncate", rest) => FaultKind::Truncate(Some(status(rest)?)),
+        ("html", rest) => FaultKind::Html(status(rest)?),
+        ("empty", rest) => FaultKind::Empty(status(rest)?),
+        ("slow", rest) => FaultKind::Slow(Duration::from_millis(number(rest)?.into())),
+        ("busy", "") => FaultKind::Busy(None),
+        ("busy", rest) => FaultKind::Busy(Some(number(rest)?)),
+        ("stranger", code) if !code.is_empty() => FaultKind::Stranger(code.to_owned()),
         ("refuse", rest) => {
             let (http, code) = rest.split_once(char::is_whitespace).ok_or("expected refuse STATUS CODE")?;
-            Kind::Refuse(status(http)?, code.trim().to_owned())
+            FaultKind::Refuse(status(http)?, code.trim().to_owned())
         }
         _ => {
             return Err(format!(
@@ -255,11 +262,11 @@ fn step(text: &str) -> Result<Step, String> {
             ));
         }
     };
-    let before = said.unwrap_or(matches!(kind, Kind::Busy(_) | Kind::Refuse(..)));
-    Ok(Step::Fault(Fault { kind, before }))
+    let before = said.unwrap_or(matches!(kind, FaultKind::Busy(_) | FaultKind::Refuse(..)));
+    Ok(ScriptStep::Fault(Fault { kind, before }))
 }
 
-fn choice(text: &str) -> Result<(u32, Step), String> {
+fn choice(text: &str) -> Result<(u32, ScriptStep), String> {
     let (weight, then) = text.split_once(char::is_whitespace).ok_or("expected either N REPLY | N REPLY …")?;
     match weight.parse() {
         Ok(weight) if weight > 0 => Ok((weight, step(then.trim())?)),
@@ -334,8 +341,8 @@ mod tests {
             &[],
         )
         .expect("it is sound");
-        let hang = Fault { kind: Kind::Hang, before: true };
-        assert_eq!(plan.pay, [Step::Fault(hang.clone()), Step::Accept]);
+        let hang = Fault { kind: FaultKind::Hang, before: true };
+        assert_eq!(plan.pay, [ScriptStep::Fault(hang.clone()), ScriptStep::Accept]);
         assert_eq!(Plan::fault(&plan.pay, 0, "", "k"), Some(&hang));
         assert_eq!(Plan::fault(&plan.pay, 7, "", "k"), None);
         assert_eq!(plan.at(Duration::from_secs(1)), &Says::Pending(Some("CREATED".into())));
@@ -374,8 +381,8 @@ mod tests {
         let script = Script::parse("otherwise: then settled\nsession html 503, truncate 500, accept", &[])
             .expect("it is sound");
         let fault = |kind| Fault { kind, before: false };
-        assert_eq!(script.session_fault(""), Some(&fault(Kind::Html(503))));
-        assert_eq!(script.session_fault(""), Some(&fault(Kind::Truncate(Some(500)))));
+        assert_eq!(script.session_fault(""), Some(&fault(FaultKind::Html(503))));
+        assert_eq!(script.session_fault(""), Some(&fault(FaultKind::Truncate(Some(500)))));
         assert_eq!((script.session_fault(""), script.session_fault("")), (None, None));
         assert_eq!(Script::default().session_fault(""), None);
     }

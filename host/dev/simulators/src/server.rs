@@ -21,12 +21,12 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use crate::fault::{Fault, Kind};
+use crate::fault::{Fault, FaultKind};
 use crate::ledger::Question;
-use crate::line::Line;
-use crate::options::Recorded;
-use crate::order::Order;
-use crate::rail::{Ask, RailRequest, Reply};
+use crate::line::ClientConnection;
+use crate::options::RecordedRequest;
+use crate::order::ReceivedPayment;
+use crate::rail::{Ask, RailRequest, SimulatedReply};
 use crate::script::{Plan, Says};
 use crate::world::World;
 use crate::{callback, control};
@@ -43,14 +43,14 @@ enum Delivery {
 }
 
 impl World {
-    fn record(&self, asked: &RailRequest, reply: &Reply, delivery: &Delivery) {
+    fn record(&self, asked: &RailRequest, reply: &SimulatedReply, delivery: &Delivery) {
         let Some(recorded) = &self.recorded else { return };
         let reply = matches!(delivery, Delivery::Whole).then(|| reply.body.clone());
         let request = String::from_utf8_lossy(&asked.body).into_owned();
-        recorded.lock().unwrap_or_else(PoisonError::into_inner).push(Recorded { request, reply });
+        recorded.lock().unwrap_or_else(PoisonError::into_inner).push(RecordedRequest { request, reply });
     }
 
-    async fn answer(self: &Arc<Self>, asked: &RailRequest) -> (Reply, Delivery) {
+    async fn answer(self: &Arc<Self>, asked: &RailRequest) -> (SimulatedReply, Delivery) {
         match self.rail.read(asked, &self.tokens) {
             Err(reply) => (reply, Delivery::Whole),
             Ok(Ask::Session) => self.open().await,
@@ -62,7 +62,7 @@ impl World {
         }
     }
 
-    async fn open(&self) -> (Reply, Delivery) {
+    async fn open(&self) -> (SimulatedReply, Delivery) {
         let script = self.script();
         let fault = script.session_fault(&self.seed);
         if let Some(fault) = fault.filter(|fault| fault.before) {
@@ -76,12 +76,15 @@ impl World {
         }
     }
 
-    async fn pay(self: &Arc<Self>, order: Box<Order>) -> (Reply, Delivery) {
+    async fn pay(self: &Arc<Self>, order: Box<ReceivedPayment>) -> (SimulatedReply, Delivery) {
         let script = self.script();
         let plan =
             || script.plan(&order).or_else(|| self.rail.plan(&order).map(Arc::new)).unwrap_or_default();
         let Some(arrival) = self.ledger().arrive(&order, plan) else {
-            return (Reply::new(507, "text/plain", "the simulator's books are full\n"), Delivery::Whole);
+            return (
+                SimulatedReply::new(507, "text/plain", "the simulator's books are full\n"),
+                Delivery::Whole,
+            );
         };
         let fault = Plan::fault(&arrival.plan.pay, arrival.number, &self.seed, &order.key);
         if let Some(fault) = fault.filter(|fault| fault.before) {
@@ -105,7 +108,7 @@ impl World {
         }
     }
 
-    async fn ask(&self, key: &str) -> (Reply, Delivery) {
+    async fn ask(&self, key: &str) -> (SimulatedReply, Delivery) {
         let Some(Question { plan, number, found }) = self.ledger().ask(key) else {
             return (self.rail.not_found(), Delivery::Whole);
         };
@@ -119,28 +122,28 @@ impl World {
         }
     }
 
-    async fn spoil(&self, fault: &Fault, reply: Option<Reply>) -> (Reply, Delivery) {
+    async fn spoil(&self, fault: &Fault, reply: Option<SimulatedReply>) -> (SimulatedReply, Delivery) {
         *self.ledger().faults.entry(fault.name()).or_default() += 1;
-        let reply = reply.unwrap_or_else(|| Reply::empty(503));
+        let reply = reply.unwrap_or_else(|| SimulatedReply::empty(503));
         match &fault.kind {
-            Kind::Close => (reply, Delivery::Close),
-            Kind::Reset => (reply, Delivery::Reset),
-            Kind::Hang => (reply, Delivery::Hang),
-            Kind::Truncate(None) => (reply, Delivery::Truncated),
-            Kind::Truncate(Some(status)) => {
-                (Reply::new(*status, reply.content_type, reply.body), Delivery::Truncated)
+            FaultKind::Close => (reply, Delivery::Close),
+            FaultKind::Reset => (reply, Delivery::Reset),
+            FaultKind::Hang => (reply, Delivery::Hang),
+            FaultKind::Truncate(None) => (reply, Delivery::Truncated),
+            FaultKind::Truncate(Some(status)) => {
+                (SimulatedReply::new(*status, reply.content_type, reply.body), Delivery::Truncated)
             }
-            Kind::Html(status) => (Reply::html(*status), Delivery::Whole),
-            Kind::Empty(status) => (Reply::empty(*status), Delivery::Whole),
-            Kind::Busy(retry_after) => {
-                (Reply { retry_after: *retry_after, ..self.rail.busy() }, Delivery::Whole)
+            FaultKind::Html(status) => (SimulatedReply::html(*status), Delivery::Whole),
+            FaultKind::Empty(status) => (SimulatedReply::empty(*status), Delivery::Whole),
+            FaultKind::Busy(retry_after) => {
+                (SimulatedReply { retry_after: *retry_after, ..self.rail.busy() }, Delivery::Whole)
             }
-            Kind::Stranger(code) => {
+            FaultKind::Stranger(code) => {
                 let says = Says::Failed { variant: None, code: code.clone() };
-                (self.rail.status(&Order::somebody_elses(), &says), Delivery::Whole)
+                (self.rail.status(&ReceivedPayment::somebody_elses(), &says), Delivery::Whole)
             }
-            Kind::Refuse(status, code) => (self.rail.refused(*status, code), Delivery::Whole),
-            Kind::Slow(pause) => {
+            FaultKind::Refuse(status, code) => (self.rail.refused(*status, code), Delivery::Whole),
+            FaultKind::Slow(pause) => {
                 tokio::time::sleep(*pause).await;
                 (reply, Delivery::Whole)
             }
@@ -165,7 +168,7 @@ pub(crate) async fn serve(listener: TcpListener, world: Arc<World>, tls: Option<
         talks.spawn(async move {
             // A reply is one write; waiting for more would only make it late.
             stream.set_nodelay(true).ok();
-            let line = Line::new(stream);
+            let line = ClientConnection::new(stream);
             match tls {
                 None => converse(line.clone(), line, world).await,
                 Some(tls) => {
@@ -178,7 +181,7 @@ pub(crate) async fn serve(listener: TcpListener, world: Arc<World>, tls: Option<
     }
 }
 
-async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, line: Line, world: Arc<World>) {
+async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, line: ClientConnection, world: Arc<World>) {
     let service = service_fn(|request| exchange(request, &world, &line));
     // A connection that is cut on purpose ends with an error.
     http1::Builder::new().serve_connection(TokioIo::new(stream), service).await.ok();
@@ -201,7 +204,7 @@ type Body = BoxBody<Bytes, Cut>;
 async fn exchange(
     request: Request<Incoming>,
     world: &Arc<World>,
-    line: &Line,
+    line: &ClientConnection,
 ) -> Result<Response<Body>, Cut> {
     let (head, body) = request.into_parts();
     let body = Limited::new(body, BODY_BYTES_MAX).collect().await.map_err(|_| Cut)?.to_bytes();
@@ -236,7 +239,7 @@ fn whole(body: String) -> Body {
     Full::new(Bytes::from(body)).map_err(|never: Infallible| match never {}).boxed()
 }
 
-fn written(reply: &Reply, body: Body) -> Response<Body> {
+fn written(reply: &SimulatedReply, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = reply.status;
     if !reply.content_type.is_empty() {
@@ -249,7 +252,7 @@ fn written(reply: &Reply, body: Body) -> Response<Body> {
 }
 
 /// Promises the whole reply and sends half of it.
-fn truncated(reply: &Reply) -> Response<Body> {
+fn truncated(reply: &SimulatedReply) -> Response<Body> {
     // A rail whose reply has no body still has to break off somewhere.
     let full = if reply.body.is_empty() { "{\"status\":" } else { &reply.body };
     let half = Bytes::copy_from_slice(&full.as_bytes()[..full.len().div_ceil(2)]);

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 #[derive(Debug)]
-pub struct Tokens {
+pub struct IssuedTokens {
     pub(crate) lifetime: Duration,
     ends: Mutex<HashMap<String, Instant>>,
     /// All that were ever given out.
     issued: Mutex<Vec<String>>,
 }
 
-impl Tokens {
+impl IssuedTokens {
     pub(crate) fn new(lifetime: Duration) -> Self {
         Self { lifetime, ends: Mutex::default(), issued: Mutex::default() }
     }

@@ -3,16 +3,16 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::ledger::Ledger;
-use crate::options::{Recorded, SimulatorOptions};
+use crate::options::{RecordedRequest, SimulatorOptions};
 use crate::rail::RailModel;
 use crate::script::Script;
-use crate::tokens::Tokens;
+use crate::tokens::IssuedTokens;
 
 /// A rail and everything that happened to it.
 #[derive(Debug)]
 pub(crate) struct World {
     pub rail: Box<dyn RailModel>,
-    pub tokens: Tokens,
+    pub tokens: IssuedTokens,
     pub(crate) script: Mutex<Arc<Script>>,
     pub(crate) ledger: Mutex<Ledger>,
     /// What is left to pay from, as it says.
@@ -20,13 +20,13 @@ pub(crate) struct World {
     pub(crate) seed: String,
     pub(crate) forgetful: bool,
     /// None: nothing is kept of what was said.
-    pub(crate) recorded: Option<Mutex<Vec<Recorded>>>,
+    pub(crate) recorded: Option<Mutex<Vec<RecordedRequest>>>,
 }
 
 impl World {
     pub(crate) fn new(rail: Box<dyn RailModel>, options: &SimulatorOptions) -> Result<Self, String> {
         Ok(Self {
-            tokens: Tokens::new(options.token_lifetime),
+            tokens: IssuedTokens::new(options.token_lifetime),
             script: Mutex::new(Arc::new(Script::parse(&options.script, rail.variants())?)),
             ledger: Mutex::default(),
             float: Mutex::new("1000000.00".to_owned()),
@@ -59,7 +59,7 @@ impl World {
         self.float.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn recorded(&self) -> Vec<Recorded> {
+    pub(crate) fn recorded(&self) -> Vec<RecordedRequest> {
         let recorded = self.recorded.as_ref().map(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner));
         recorded.map(|kept| kept.clone()).unwrap_or_default()
     }

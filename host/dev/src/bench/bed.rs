@@ -68,7 +68,7 @@ impl BenchServer {
     }
 
     /// Drops what runs left behind, however they ended. Whoever is still connected is cut off.
-    pub(super) async fn sweep(&self) -> anyhow::Result<()> {
+    pub(super) async fn drop_databases(&self) -> anyhow::Result<()> {
         let mut connection = self.connect().await?;
         let left: Vec<String> =
             sqlx::query_scalar("select datname::text from pg_database where starts_with(datname::text, $1)")

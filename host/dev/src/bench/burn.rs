@@ -9,12 +9,12 @@ use sqlx::{Connection, PgConnection};
 use super::bed::Db;
 use super::contestant::Contestant;
 use super::driver::Driver;
-use super::figures::{Line, Sample, number};
+use super::figures::{FigureRow, Sample, number};
 use super::flow::Flow;
 use super::ground::BenchSetup;
-use super::meter::{Counts, Meter, Phase};
+use super::meter::{Meter, Phase, ServerCounts};
 use super::names::{MOCK, MOCK_CALLS};
-use super::ours::{self, Host};
+use super::ours::{self, BenchHost};
 use super::scenario::{AtOnce, Backlog, BurnDown, Scenario};
 use super::turns::in_turns;
 use super::{rails, shapes};
@@ -23,7 +23,7 @@ pub(super) async fn down(
     ground: &BenchSetup,
     scenario: &Scenario,
     asked: &BurnDown,
-) -> anyhow::Result<Vec<Line>> {
+) -> anyhow::Result<Vec<FigureRow>> {
     let entrants = ground.contestants(scenario);
     in_turns(ground, scenario, entrants, async |contestant| burn(ground, asked, contestant).await).await
 }
@@ -33,7 +33,7 @@ pub(super) async fn backlog(
     ground: &BenchSetup,
     scenario: &Scenario,
     asked: &Backlog,
-) -> anyhow::Result<Vec<Line>> {
+) -> anyhow::Result<Vec<FigureRow>> {
     let circumstances = asked.sizes.iter().map(|&size| {
         let burn = BurnDown {
             payments: asked.payments.min(size),
@@ -52,7 +52,7 @@ pub(super) async fn at_once(
     ground: &BenchSetup,
     scenario: &Scenario,
     asked: &AtOnce,
-) -> anyhow::Result<Vec<Line>> {
+) -> anyhow::Result<Vec<FigureRow>> {
     let entrants = ground.contestants(scenario);
     in_turns(ground, scenario, entrants, async |contestant| together(ground, asked, contestant).await).await
 }
@@ -87,7 +87,7 @@ async fn pin(db: &Db) -> anyhow::Result<PgConnection> {
     Ok(connection)
 }
 
-fn sample(filled: Option<Phase>, emptied: Phase, (before, after): (Counts, Counts)) -> Sample {
+fn sample(filled: Option<Phase>, emptied: Phase, (before, after): (ServerCounts, ServerCounts)) -> Sample {
     let per_payment = |before: i64, after: i64| (after - before) as f64 / emptied.payments;
     let mut sample = Sample::from([
         ("process_per_s", emptied.per_second()),
@@ -119,7 +119,7 @@ async fn together(ground: &BenchSetup, asked: &AtOnce, contestant: &Contestant) 
     contestant.prepare(bed, &db).await?;
     let (began, ended) = match contestant {
         Contestant::Ours => {
-            let host = [Host::start(bed, &db, 0, &[rails::mock(MOCK, MOCK_CALLS, 0)]).await?];
+            let host = [BenchHost::start(bed, &db, 0, &[rails::mock(MOCK, MOCK_CALLS, 0)]).await?];
             bed.checkpoint().await?;
             let began = Instant::now();
             let flow = Flow::over(MOCK);

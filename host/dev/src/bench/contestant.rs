@@ -2,11 +2,11 @@ use std::time::Instant;
 
 use super::bed::{BenchServer, Db};
 use super::driver::{self, Driver};
-use super::figures::Line;
+use super::figures::FigureRow;
 use super::flow::Flow;
 use super::meter::{Meter, Phase};
 use super::names::{FLOOR, FUNCTIONS, MOCK, MOCK_CALLS, OURS};
-use super::ours::{self, Host};
+use super::ours::{self, BenchHost};
 use super::rival::Rival;
 use super::{floor, functions, process, rails};
 
@@ -40,21 +40,21 @@ impl Contestant {
     }
 
     /// With nothing measured yet.
-    pub(super) fn line(&self) -> Line {
-        let line = Line::named(self.name());
+    pub(super) fn line(&self) -> FigureRow {
+        let line = FigureRow::named(self.name());
         match self {
-            Self::Ours => Line { settings: OURS_SETTINGS.to_owned(), ..line },
-            Self::Floor => Line {
+            Self::Ours => FigureRow { settings: OURS_SETTINGS.to_owned(), ..line },
+            Self::Floor => FigureRow {
                 settings: floor::SETTINGS.to_owned(),
                 lacks: floor::LACKS.map(str::to_owned).to_vec(),
                 ..line
             },
-            Self::Functions => Line {
+            Self::Functions => FigureRow {
                 settings: functions::SETTINGS.to_owned(),
                 lacks: functions::LACKS.map(str::to_owned).to_vec(),
                 ..line
             },
-            Self::Rival(rival) => Line {
+            Self::Rival(rival) => FigureRow {
                 language: rival.language.clone(),
                 settings: rival.settings.clone(),
                 lacks: rival.lacks.clone(),
@@ -126,13 +126,13 @@ async fn by_hosts(
     let mark = meter.mark().await?;
     let (mut running, mut before_us) = (Vec::new(), 0.0);
     for number in 0..hosts.max(1) {
-        let host = Host::start(bed, db, number, &[rails::mock(MOCK, MOCK_CALLS, 0)]).await?;
+        let host = BenchHost::start(bed, db, number, &[rails::mock(MOCK, MOCK_CALLS, 0)]).await?;
         before_us += host.cpu_us();
         running.push(host);
     }
     let began = running[0].ready_at;
     let reached = ours::until(&running, payments, |_| true).await?;
-    let cpu_us = running.iter().map(Host::cpu_us).sum::<f64>() - before_us;
+    let cpu_us = running.iter().map(BenchHost::cpu_us).sum::<f64>() - before_us;
     let phase = meter.phase(mark, (began, reached.at), reached.verdicts, cpu_us).await?;
     for host in running {
         host.end().await?;

@@ -1,9 +1,9 @@
 //! One rail of four never answers: what the other three lose by it.
 
-use super::figures::{Line, Sample};
+use super::figures::{FigureRow, Sample};
 use super::flow::Flow;
 use super::ground::BenchSetup;
-use super::ours::{self, Host};
+use super::ours::{self, BenchHost};
 use super::rails;
 use super::scenario::{DeadRail, Scenario};
 use super::turns::in_turns;
@@ -18,7 +18,7 @@ pub(super) async fn run(
     ground: &BenchSetup,
     scenario: &Scenario,
     asked: &DeadRail,
-) -> anyhow::Result<Vec<Line>> {
+) -> anyhow::Result<Vec<FigureRow>> {
     let payments = ground.scaled(asked.payments);
     let entrants =
         ground.ours([("four rails well".to_owned(), false), ("one of four dead".to_owned(), true)]);
@@ -35,7 +35,7 @@ async fn one(ground: &BenchSetup, payments: usize, dead: bool) -> anyhow::Result
         Flow { name, ..Flow::over(&rail.name) }.accept(&db, payments).await?;
     }
     bed.checkpoint().await?;
-    let host = Host::start(bed, &db, 0, &rails).await?;
+    let host = BenchHost::start(bed, &db, 0, &rails).await?;
     let wanted = payments * HEALTHY.len();
     let reached = ours::until(std::slice::from_ref(&host), wanted, |rail| HEALTHY.contains(&rail)).await?;
     let seconds = (reached.at - host.ready_at).as_secs_f64();

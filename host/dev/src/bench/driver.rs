@@ -32,7 +32,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub(super) struct Driver {
     child: Child,
     input: Option<ChildStdin>,
-    events: UnboundedReceiver<Event>,
+    events: UnboundedReceiver<DriverEvent>,
     /// Who was told to do what.
     name: String,
     /// What it says to people; kept where it failed.
@@ -41,7 +41,7 @@ pub(super) struct Driver {
 
 /// What it says; most of it belongs to one event only.
 #[derive(Debug, Deserialize)]
-pub(super) struct Event {
+pub(super) struct DriverEvent {
     pub event: String,
     pub version: Option<String>,
     pub from: Option<u64>,
@@ -79,13 +79,13 @@ impl Driver {
     }
 
     /// The next event, which has to be this one.
-    pub(super) async fn hear(&mut self, wanted: &str) -> anyhow::Result<Event> {
+    pub(super) async fn hear(&mut self, wanted: &str) -> anyhow::Result<DriverEvent> {
         let event = self.next_event().await?;
         ensure!(event.event == wanted, "{} said {} instead of {wanted}", self.name, event.event);
         Ok(event)
     }
 
-    pub(super) async fn next_event(&mut self) -> anyhow::Result<Event> {
+    pub(super) async fn next_event(&mut self) -> anyhow::Result<DriverEvent> {
         match self.events.recv().await {
             Some(event) => Ok(event),
             None => bail!("{} ended early: {}", self.name, self.last_words()),
@@ -147,7 +147,7 @@ impl Drop for Driver {
 }
 
 /// Lines that are no event are a library's chatter.
-fn listen(output: ChildStdout) -> UnboundedReceiver<Event> {
+fn listen(output: ChildStdout) -> UnboundedReceiver<DriverEvent> {
     let (tell, events) = unbounded_channel();
     std::thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
@@ -167,11 +167,11 @@ mod tests {
 
     #[test]
     fn events_are_read_with_what_belongs_to_them() {
-        let event: Event =
+        let event: DriverEvent =
             serde_json::from_str(r#"{"event":"committed","from":10,"count":5,"at":1760000000000001}"#)
                 .expect("it is sound");
         assert_eq!((event.from, event.count, event.at), (Some(10), Some(5), Some(1_760_000_000_000_001)));
-        let event: Event = serde_json::from_str(r#"{"event":"ready"}"#).expect("it is sound");
+        let event: DriverEvent = serde_json::from_str(r#"{"event":"ready"}"#).expect("it is sound");
         assert_eq!((event.event.as_str(), event.version), ("ready", None));
     }
 }

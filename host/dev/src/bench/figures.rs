@@ -18,7 +18,7 @@ pub(super) struct Taken {
 
 /// A contestant, or ourselves under certain circumstances, and all that was measured of it.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Line {
+pub(super) struct FigureRow {
     pub name: String,
     /// Of a rival.
     pub language: String,
@@ -26,13 +26,13 @@ pub(super) struct Line {
     /// What it does not do.
     pub lacks: Vec<String>,
     pub samples: Vec<Taken>,
-    pub ending: Option<Ending>,
+    pub ending: Option<RunEnding>,
 }
 
 /// Why a contestant has no further turn.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Ending {
+pub(super) enum RunEnding {
     NotFinishedInSeconds(u64),
     Failed(String),
 }
@@ -47,7 +47,7 @@ pub(super) struct Spread {
 
 /// How the figures of a kind of scenario are shown.
 #[derive(Debug)]
-pub(super) struct Shape {
+pub(super) struct FigureShape {
     pub columns: &'static [Column],
     /// For a second table.
     pub costs: &'static [Column],
@@ -66,7 +66,7 @@ pub(super) const fn column(figure: &'static str, heading: &'static str) -> Colum
     Column { figure, heading }
 }
 
-impl Line {
+impl FigureRow {
     pub(super) fn named(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
@@ -96,7 +96,7 @@ impl Line {
     }
 }
 
-impl Ending {
+impl RunEnding {
     pub(super) fn text(&self) -> String {
         match self {
             Self::NotFinishedInSeconds(seconds) => format!("not finished in {seconds} s"),
@@ -199,12 +199,12 @@ mod tests {
 
     #[test]
     fn a_ratio_pairs_the_samples_of_a_round() {
-        let line = |values: &[(usize, f64)]| Line {
+        let line = |values: &[(usize, f64)]| FigureRow {
             samples: values
                 .iter()
                 .map(|(round, value)| Taken { round: *round, figures: Sample::from([("x", *value)]) })
                 .collect(),
-            ..Line::named("line")
+            ..FigureRow::named("line")
         };
         let ours = line(&[(0, 2.0), (1, 6.0), (2, 4.0)]);
         let theirs = line(&[(0, 2.0), (2, 1.0)]);

@@ -3,7 +3,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::bed::BenchServer;
 use super::contestant::Contestant;
 use super::driver;
-use super::figures::Line;
+use super::figures::FigureRow;
 use super::names::{FLOOR, FUNCTIONS, OURS};
 use super::rival::Rival;
 use super::scenario::Scenario;
@@ -43,7 +43,7 @@ impl BenchSetup {
                 Ok(version) => ready.push(Rival { version, ..rival }),
                 Err(error) => say(&format!("{} is left out: {error:#}", rival.name)),
             }
-            bed.sweep().await?;
+            bed.drop_databases().await?;
         }
         Ok(Self { bed, rivals: ready, wanted, quick, rounds })
     }
@@ -53,7 +53,7 @@ impl BenchSetup {
     }
 
     /// The contestants of a scenario that are at hand and wanted; who is not at hand is named.
-    pub(super) fn contestants(&self, scenario: &Scenario) -> Vec<(Line, Contestant)> {
+    pub(super) fn contestants(&self, scenario: &Scenario) -> Vec<(FigureRow, Contestant)> {
         let mut found = Vec::new();
         for name in &scenario.common.contestants {
             let contestant = match name.as_str() {
@@ -72,9 +72,16 @@ impl BenchSetup {
     }
 
     /// Circumstances under which only we are measured; none where we are not wanted.
-    pub(super) fn ours<T>(&self, circumstances: impl IntoIterator<Item = (String, T)>) -> Vec<(Line, T)> {
+    pub(super) fn ours<T>(
+        &self,
+        circumstances: impl IntoIterator<Item = (String, T)>,
+    ) -> Vec<(FigureRow, T)> {
         let wanted = self.wanted.iter().any(|name| name == OURS);
-        circumstances.into_iter().filter(|_| wanted).map(|(name, what)| (Line::named(name), what)).collect()
+        circumstances
+            .into_iter()
+            .filter(|_| wanted)
+            .map(|(name, what)| (FigureRow::named(name), what))
+            .collect()
     }
 
     /// A number of payments, calls or rows, as large as this run is.

@@ -1,10 +1,10 @@
 //! More hosts on the same queue, over a rail that takes its time: each brings its own calls.
 
-use super::figures::{Line, Sample};
+use super::figures::{FigureRow, Sample};
 use super::flow::Flow;
 use super::ground::BenchSetup;
 use super::names::MOCK;
-use super::ours::{self, Host};
+use super::ours::{self, BenchHost};
 use super::rails;
 use super::scenario::{Hosts, Scenario};
 use super::turns::in_turns;
@@ -21,7 +21,7 @@ pub(super) async fn run(
     ground: &BenchSetup,
     scenario: &Scenario,
     asked: &Hosts,
-) -> anyhow::Result<Vec<Line>> {
+) -> anyhow::Result<Vec<FigureRow>> {
     let payments = ground.scaled(asked.payments);
     let circumstances = asked
         .hosts
@@ -39,7 +39,7 @@ async fn one(ground: &BenchSetup, payments: usize, hosts: usize) -> anyhow::Resu
     bed.checkpoint().await?;
     let mut running = Vec::new();
     for number in 0..hosts {
-        running.push(Host::start(bed, &db, number, &[rails::mock(MOCK, CALLS, DELAY_MS)]).await?);
+        running.push(BenchHost::start(bed, &db, number, &[rails::mock(MOCK, CALLS, DELAY_MS)]).await?);
     }
     ours::until(&running, payments * hosts, |_| true).await?;
     for host in running {

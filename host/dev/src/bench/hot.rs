@@ -6,12 +6,12 @@ use anyhow::Context;
 use outbox::enqueue::Ingest;
 use uuid::Uuid;
 
-use super::figures::{Line, Sample, number, percentile};
+use super::figures::{FigureRow, Sample, number, percentile};
 use super::flow::Flow;
 use super::ground::BenchSetup;
 use super::history::{self, milliseconds};
 use super::names::MOCK;
-use super::ours::Host;
+use super::ours::BenchHost;
 use super::rails;
 use super::scenario::{HotParticipant, Scenario};
 use super::turns::in_turns;
@@ -25,7 +25,7 @@ pub(super) async fn run(
     ground: &BenchSetup,
     scenario: &Scenario,
     asked: &HotParticipant,
-) -> anyhow::Result<Vec<Line>> {
+) -> anyhow::Result<Vec<FigureRow>> {
     let backlog = ground.scaled(asked.backlog);
     let entrants = ground.ours([
         ("the thousand alone".to_owned(), 0),
@@ -40,7 +40,7 @@ async fn one(ground: &BenchSetup, backlog: usize) -> anyhow::Result<Sample> {
     db.migrate().await?;
     Flow { name: "hot", participants: 1, ..Flow::over(MOCK) }.accept(&db, backlog).await?;
     bed.checkpoint().await?;
-    let host = Host::start(bed, &db, 0, &[rails::mock(MOCK, CALLS, DELAY_MS)]).await?;
+    let host = BenchHost::start(bed, &db, 0, &[rails::mock(MOCK, CALLS, DELAY_MS)]).await?;
     let accepted = Flow { participants: OTHERS, ..Flow::over(MOCK) }
         .accept_part(&Ingest::new(&db.database(), 1), 0..OTHERS)
         .await?;

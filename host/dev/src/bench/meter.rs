@@ -38,7 +38,7 @@ pub(super) struct Phase {
 
 /// What the server has counted in the run's database.
 #[derive(Debug, Clone, Copy, sqlx::FromRow)]
-pub(super) struct Counts {
+pub(super) struct ServerCounts {
     #[sqlx(skip)]
     pub commits: i64,
     pub updated: i64,
@@ -80,7 +80,7 @@ impl<'b> Meter<'b> {
     }
 
     /// Complete once nobody is connected any more, which is waited for.
-    pub(super) async fn counts(&mut self) -> anyhow::Result<Counts> {
+    pub(super) async fn counts(&mut self) -> anyhow::Result<ServerCounts> {
         let began = Instant::now();
         while self.connected().await? > 0 && began.elapsed() < QUIET_WITHIN {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -92,7 +92,7 @@ impl<'b> Meter<'b> {
         .fetch_one(&mut self.watching)
         .await?;
         let mut inside = self.db.connect().await?;
-        let counts: Counts = sqlx::query_as(
+        let counts: ServerCounts = sqlx::query_as(
             "select coalesce(sum(n_tup_upd), 0)::bigint as updated, coalesce(sum(n_tup_hot_upd), 0)::bigint as updated_in_place,
                     coalesce(sum(n_tup_del), 0)::bigint as deleted, coalesce(sum(n_dead_tup), 0)::bigint as dead,
                     pg_database_size(current_database()) as bytes
@@ -101,7 +101,7 @@ impl<'b> Meter<'b> {
         .fetch_one(&mut inside)
         .await?;
         inside.close().await?;
-        Ok(Counts { commits, ..counts })
+        Ok(ServerCounts { commits, ..counts })
     }
 
     async fn connected(&mut self) -> anyhow::Result<i64> {

@@ -48,12 +48,12 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 
 use bed::BenchServer;
-use figures::Line;
+use figures::FigureRow;
 use ground::BenchSetup;
 use machine::Machine;
-use report::{Measured, Report};
+use report::{BenchReport, Measured};
 use rival::Rival;
-use scenario::{Kind, Scenario};
+use scenario::{Scenario, ScenarioKind};
 use terminal::BadArgument;
 use terminal::print::{self, say};
 
@@ -104,7 +104,7 @@ impl Bench {
         let bed = BenchServer::start(&out).await?;
         let machine = Machine::look(&bed, self.quick).await?;
         let ground = BenchSetup::open(bed, rivals, contestants, self.quick, self.rounds).await?;
-        let mut report = Report::new(machine.with_rivals(ground.rivals()), &out);
+        let mut report = BenchReport::new(machine.with_rivals(ground.rivals()), &out);
         for scenario in scenarios {
             say(&format!("{}: {}", scenario.name, scenario.about));
             let lines = measure(&ground, &scenario).await?;
@@ -149,15 +149,15 @@ impl Bench {
     }
 }
 
-async fn measure(ground: &BenchSetup, scenario: &Scenario) -> anyhow::Result<Vec<Line>> {
+async fn measure(ground: &BenchSetup, scenario: &Scenario) -> anyhow::Result<Vec<FigureRow>> {
     match &scenario.kind {
-        Kind::BurnDown(asked) => burn::down(ground, scenario, asked).await,
-        Kind::AtOnce(asked) => burn::at_once(ground, scenario, asked).await,
-        Kind::Backlog(asked) => burn::backlog(ground, scenario, asked).await,
-        Kind::Steady(asked) => steady::run(ground, scenario, asked).await,
-        Kind::SlowRail(asked) => slow::run(ground, scenario, asked).await,
-        Kind::DeadRail(asked) => dead::run(ground, scenario, asked).await,
-        Kind::Hosts(asked) => hosts::run(ground, scenario, asked).await,
-        Kind::HotParticipant(asked) => hot::run(ground, scenario, asked).await,
+        ScenarioKind::BurnDown(asked) => burn::down(ground, scenario, asked).await,
+        ScenarioKind::AtOnce(asked) => burn::at_once(ground, scenario, asked).await,
+        ScenarioKind::Backlog(asked) => burn::backlog(ground, scenario, asked).await,
+        ScenarioKind::Steady(asked) => steady::run(ground, scenario, asked).await,
+        ScenarioKind::SlowRail(asked) => slow::run(ground, scenario, asked).await,
+        ScenarioKind::DeadRail(asked) => dead::run(ground, scenario, asked).await,
+        ScenarioKind::Hosts(asked) => hosts::run(ground, scenario, asked).await,
+        ScenarioKind::HotParticipant(asked) => hot::run(ground, scenario, asked).await,
     }
 }

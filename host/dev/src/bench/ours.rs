@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 use super::bed::{BenchServer, Db};
 use super::process;
-use super::rails::RailFile;
+use super::rails::BenchRailFile;
 
 /// The first host of all compiles its adapters.
 const READY_WITHIN: Duration = Duration::from_secs(120);
@@ -28,7 +28,7 @@ const CALLS_MIN: u32 = 1_000;
 
 /// It is killed when this is dropped.
 #[derive(Debug)]
-pub(super) struct Host {
+pub(super) struct BenchHost {
     child: Child,
     /// Where it tells what it did.
     pages: SocketAddr,
@@ -44,13 +44,13 @@ pub(super) struct Reached {
     pub at: Instant,
 }
 
-impl Host {
+impl BenchHost {
     /// Returns once it says that it serves; what is due is on its way from then on.
     pub(super) async fn start(
         bed: &BenchServer,
         db: &Db,
         number: usize,
-        rails: &[RailFile],
+        rails: &[BenchRailFile],
     ) -> anyhow::Result<Self> {
         let folder = bed.folder(&format!("hosts/{}-{number}", db.name))?;
         write_configuration(&folder, &bed.compiled(), rails)?;
@@ -126,7 +126,7 @@ impl Host {
     }
 }
 
-impl Drop for Host {
+impl Drop for BenchHost {
     fn drop(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();
@@ -135,7 +135,7 @@ impl Drop for Host {
 
 /// Waits until hosts together have written so many verdicts over rails that are counted.
 pub(super) async fn until(
-    hosts: &[Host],
+    hosts: &[BenchHost],
     wanted: usize,
     counted: impl Fn(&str) -> bool,
 ) -> anyhow::Result<Reached> {
@@ -169,7 +169,7 @@ fn railhost(folder: &Path, db: &Db, name: &str) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-fn write_configuration(folder: &Path, cache: &Path, rails: &[RailFile]) -> anyhow::Result<()> {
+fn write_configuration(folder: &Path, cache: &Path, rails: &[BenchRailFile]) -> anyhow::Result<()> {
     fs::create_dir_all(folder.join("rails/simulated"))?;
     for (path, text) in rail_files::SIMULATED {
         fs::write(folder.join("rails").join(path), text)?;
@@ -245,8 +245,7 @@ mod tests {
 
     #[test]
     fn the_address_ends_where_the_sentence_goes_on() {
-        let said =
-            "Host h serves mock; ready after 12 ms; pages on http://127.0.0.1:4567. SIGTERM or Ctrl-C drains";
+        let said = "BenchHost h serves mock; ready after 12 ms; pages on http://127.0.0.1:4567. SIGTERM or Ctrl-C drains";
         assert_eq!(pages(said), Some(SocketAddr::from(([127, 0, 0, 1], 4567))));
         assert_eq!(pages("Host h serves mock; ready after 12 ms. SIGTERM"), None);
     }

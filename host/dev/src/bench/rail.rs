@@ -29,7 +29,7 @@ const PAID: &str = r#"{"status":"PAID","reference":"paid-by-the-bench"}"#;
 
 /// It answers until it is dropped.
 #[derive(Debug)]
-pub(super) struct Rail {
+pub(super) struct BenchRail {
     pub url: String,
     seen: Arc<Seen>,
     server: JoinHandle<()>,
@@ -43,11 +43,11 @@ struct Seen {
 }
 
 #[derive(Deserialize)]
-struct Body {
+struct CallBody {
     n: Option<u64>,
 }
 
-impl Rail {
+impl BenchRail {
     pub(super) async fn start(delay: Duration) -> anyhow::Result<Self> {
         let socket = TcpSocket::new_v4()?;
         socket.bind(([127, 0, 0, 1], 0).into())?;
@@ -78,7 +78,7 @@ impl Rail {
     }
 }
 
-impl Drop for Rail {
+impl Drop for BenchRail {
     fn drop(&mut self) {
         self.server.abort();
     }
@@ -93,7 +93,7 @@ impl Seen {
         let mut response = Response::new(Full::from(PAID));
         let key = request.headers().get(KEY).and_then(|key| key.to_str().ok()).map(str::to_owned);
         let body = Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await;
-        let body = body.ok().and_then(|body| serde_json::from_slice::<Body>(&body.to_bytes()).ok());
+        let body = body.ok().and_then(|body| serde_json::from_slice::<CallBody>(&body.to_bytes()).ok());
         match body.and_then(|body| key.or_else(|| Some(body.n?.to_string()))) {
             Some(name) => {
                 self.arrivals().entry(name).or_insert_with(Utc::now);

@@ -2,7 +2,7 @@
 
 /// A rail of a host that is measured.
 #[derive(Debug, Clone)]
-pub(super) struct RailFile {
+pub(super) struct BenchRailFile {
     pub name: String,
     pub text: String,
     /// At a time.
@@ -10,27 +10,27 @@ pub(super) struct RailFile {
 }
 
 /// A mock that answers after a time, which no deadline cuts short.
-pub(super) fn mock(name: &str, calls: u32, delay_ms: u32) -> RailFile {
+pub(super) fn mock(name: &str, calls: u32, delay_ms: u32) -> BenchRailFile {
     let delay = if delay_ms > 0 { format!("delay {delay_ms} ") } else { String::new() };
     scripted(name, calls, "timeouts = { call_ms = 110000 }", 180, &format!("{delay}settled"))
 }
 
 /// A mock that never answers: its calls end by their deadline alone.
-pub(super) fn dead(name: &str, calls: u32) -> RailFile {
+pub(super) fn dead(name: &str, calls: u32) -> BenchRailFile {
     scripted(name, calls, "timeouts = { call_ms = 2000 }", 45, "delay 60000 settled")
 }
 
-fn scripted(name: &str, calls: u32, timeouts: &str, lease_seconds: u32, step: &str) -> RailFile {
+fn scripted(name: &str, calls: u32, timeouts: &str, lease_seconds: u32, step: &str) -> BenchRailFile {
     let text = format!(
         "kind = \"mock\"\ncomponent = \"builtin:mock\"\nidempotent = true\nhand_over_marks = false\n{timeouts}\n\
          [pace]\nconcurrency = {calls}\nlease_seconds = {lease_seconds}\n[settings]\nscript = \"otherwise: {step}\"\n"
     );
-    RailFile { name: name.to_owned(), text, calls }
+    BenchRailFile { name: name.to_owned(), text, calls }
 }
 
 /// The adapter that `railhost plugin new` begins with, at a rail of the benchmark. The deadline is longer than the slowest rail
 /// takes to answer; the lease holds it and the writing down.
-pub(super) fn plain(name: &str, base: &str, calls: u32) -> RailFile {
+pub(super) fn plain(name: &str, base: &str, calls: u32) -> BenchRailFile {
     let text = format!(
         r#"component = "builtin:template"
 idempotent = true
@@ -69,7 +69,7 @@ version = 1
 rows = [{{ field = "status", code = "PAID", class = "success" }}]
 "#
     );
-    RailFile { name: name.to_owned(), text, calls }
+    BenchRailFile { name: name.to_owned(), text, calls }
 }
 
 #[cfg(test)]

@@ -4,31 +4,31 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde_json::json;
 
-use super::figures::{Column, Ending, Line, Spread};
+use super::figures::{Column, FigureRow, RunEnding, Spread};
 use super::machine::Machine;
 use super::plot;
 use super::scenario::Scenario;
-use super::targets::Judged;
+use super::targets::TargetResult;
 use terminal::BadArgument;
 
 /// A scenario, and all that was measured in it.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub scenario: Scenario,
-    pub lines: Vec<Line>,
-    judged: Vec<Judged>,
+    pub lines: Vec<FigureRow>,
+    judged: Vec<TargetResult>,
 }
 
 /// Tables, plots and every sample, in a folder.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(super) struct BenchReport {
     machine: Machine,
     measured: Vec<Measured>,
     folder: PathBuf,
 }
 
 impl Measured {
-    pub(super) fn new(scenario: Scenario, lines: Vec<Line>) -> Self {
+    pub(super) fn new(scenario: Scenario, lines: Vec<FigureRow>) -> Self {
         let judged = scenario.common.targets.iter().map(|target| target.judge(&lines)).collect();
         Self { scenario, lines, judged }
     }
@@ -75,13 +75,13 @@ impl Measured {
             name: line.name.clone(),
             spread: Spread::of(&line.values(plotted.figure)),
             highlighted: line.is_ours(),
-            note: line.ending.as_ref().map(Ending::text),
+            note: line.ending.as_ref().map(RunEnding::text),
         });
         plot::bars(&format!("{}: {}", self.scenario.name, plotted.heading), &bars.collect::<Vec<_>>())
     }
 }
 
-impl Report {
+impl BenchReport {
     pub(super) fn new(machine: Machine, folder: &Path) -> Self {
         Self { machine, measured: Vec::new(), folder: folder.to_owned() }
     }
@@ -134,7 +134,7 @@ impl Report {
     /// Somebody broke; to be slow is no failure.
     pub(super) fn has_failures(&self) -> bool {
         let mut lines = self.measured.iter().flat_map(|measured| &measured.lines);
-        lines.any(|line| matches!(line.ending, Some(Ending::Failed(_))))
+        lines.any(|line| matches!(line.ending, Some(RunEnding::Failed(_))))
     }
 
     fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
@@ -158,7 +158,7 @@ fn between_marks(page: &str, tables: &str) -> Option<String> {
     Some(format!("{before}{BEGIN}\n{}\n{END}{after}", lowered.trim_end()))
 }
 
-fn targets(judged: &[Judged]) -> String {
+fn targets(judged: &[TargetResult]) -> String {
     let headings = ["ours against", "figure", "ours", "theirs", "ratio (range over rounds)", "target", ""];
     let mut text = row(&headings) + &row(&["---"; 7]);
     for judged in judged {
@@ -180,7 +180,7 @@ fn targets(judged: &[Judged]) -> String {
     text
 }
 
-fn who(line: &Line) -> String {
+fn who(line: &FigureRow) -> String {
     let name = if line.is_ours() { format!("**{}**", line.name) } else { line.name.clone() };
     match &line.ending {
         Some(ending) => format!("{name} ({})", ending.text()),
@@ -188,7 +188,7 @@ fn who(line: &Line) -> String {
     }
 }
 
-fn cell(line: &Line, figure: &str) -> String {
+fn cell(line: &FigureRow, figure: &str) -> String {
     shown(Spread::of(&line.values(figure)).as_ref())
 }
 
@@ -227,13 +227,15 @@ mod tests {
     fn the_table_shows_who_did_what_and_who_did_not_finish() {
         let scenario = scenario::built_in().expect("all are sound").remove(0);
         let taken = |round, value| Taken { round, figures: Sample::from([("process_per_s", value)]) };
-        let ours = Line { samples: vec![taken(0, 2600.0), taken(1, 3000.0)], ..Line::named("railhost") };
-        let theirs = Line {
+        let ours =
+            FigureRow { samples: vec![taken(0, 2600.0), taken(1, 3000.0)], ..FigureRow::named("railhost") };
+        let theirs = FigureRow {
             samples: vec![taken(0, 2000.0), taken(1, 2000.0)],
             lacks: vec!["fencing".to_owned()],
-            ..Line::named("graphile-worker")
+            ..FigureRow::named("graphile-worker")
         };
-        let slow = Line { ending: Some(Ending::NotFinishedInSeconds(9)), ..Line::named("pg-boss") };
+        let slow =
+            FigureRow { ending: Some(RunEnding::NotFinishedInSeconds(9)), ..FigureRow::named("pg-boss") };
         let text = Measured::new(scenario, vec![ours, theirs, slow]).text();
         for line in [
             "| **railhost** | 2,800 (2,600–3,000) | – | – | – |",

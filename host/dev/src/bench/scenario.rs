@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::Table;
 
-use super::figures::Shape;
+use super::figures::FigureShape;
 use super::shapes;
 use super::targets::Target;
 use terminal::BadArgument;
@@ -32,7 +32,7 @@ pub(super) struct Scenario {
     /// The remark at the top of the file, which says what it shows.
     pub about: String,
     pub common: Common,
-    pub kind: Kind,
+    pub kind: ScenarioKind,
 }
 
 /// The keys that a file of any kind may have.
@@ -61,7 +61,7 @@ const COMMON_KEYS: [&str; 4] = ["rounds", "limit_seconds", "contestants", "targe
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub(super) enum Kind {
+pub(super) enum ScenarioKind {
     BurnDown(BurnDown),
     AtOnce(AtOnce),
     Steady(Steady),
@@ -154,9 +154,9 @@ pub(super) struct Backlog {
     pub sizes: Vec<usize>,
 }
 
-impl Kind {
+impl ScenarioKind {
     /// How its figures are shown.
-    pub(super) fn shape(&self) -> &'static Shape {
+    pub(super) fn shape(&self) -> &'static FigureShape {
         match self {
             Self::BurnDown(_) => &shapes::BURN_DOWN,
             Self::AtOnce(_) => &shapes::AT_ONCE,
@@ -189,7 +189,7 @@ fn parse(stem: &str, file: &str, text: &str) -> Result<Scenario, BadArgument> {
         common.extend(rest.remove_entry(key));
     }
     let common: Common = common.try_into().map_err(|error| wrong(error.message()))?;
-    let kind: Kind = rest.try_into().map_err(|error| wrong(error.message()))?;
+    let kind: ScenarioKind = rest.try_into().map_err(|error| wrong(error.message()))?;
     if !(1..=100).contains(&common.rounds) {
         return Err(wrong(&format!("rounds is {}, expected 1 to 100", common.rounds)));
     }
@@ -228,7 +228,7 @@ mod tests {
             .expect("it is sound");
         assert_eq!((scenario.name.as_str(), scenario.about.as_str()), ("x", "It shows this."));
         assert_eq!((scenario.common.rounds, scenario.common.limit_seconds), (3, 600));
-        let Kind::BurnDown(asked) = scenario.kind else { panic!("another kind") };
+        let ScenarioKind::BurnDown(asked) = scenario.kind else { panic!("another kind") };
         assert_eq!((asked.payments, asked.hosts, asked.pinned, asked.backlog), (7, 1, false, 0));
     }
 

@@ -1,12 +1,12 @@
 //! Which columns each kind of scenario has.
 
-use super::figures::{Shape, column};
+use super::figures::{FigureShape, column};
 
 /// The figure of enqueuing and processing at the same time.
 pub(super) const AT_ONCE_PER_S: &str = "at_once_per_s";
 
 /// Costs are per payment.
-pub(super) const BURN_DOWN: Shape = Shape {
+pub(super) const BURN_DOWN: FigureShape = FigureShape {
     columns: &[
         column("process_per_s", "process /s"),
         column("enqueue_per_s", "enqueue /s"),
@@ -28,21 +28,21 @@ pub(super) const BURN_DOWN: Shape = Shape {
     relative: false,
 };
 
-pub(super) const AT_ONCE: Shape = Shape {
+pub(super) const AT_ONCE: FigureShape = FigureShape {
     columns: &[column(AT_ONCE_PER_S, "enqueue and process /s")],
     costs: &[],
     plotted: column(AT_ONCE_PER_S, "payments enqueued and processed per second"),
     relative: false,
 };
 
-pub(super) const BACKLOG: Shape = Shape {
+pub(super) const BACKLOG: FigureShape = FigureShape {
     columns: &[column("process_per_s", "process /s")],
     costs: &[],
     plotted: column("process_per_s", "payments processed per second"),
     relative: true,
 };
 
-pub(super) const STEADY: Shape = Shape {
+pub(super) const STEADY: FigureShape = FigureShape {
     columns: &[
         column("offered_per_s", "offered /s"),
         column("call_p50_ms", "commit to call, p50 ms"),
@@ -57,7 +57,7 @@ pub(super) const STEADY: Shape = Shape {
     relative: false,
 };
 
-pub(super) const SLOW_RAIL: Shape = Shape {
+pub(super) const SLOW_RAIL: FigureShape = FigureShape {
     columns: &[
         column("call_kib", "KiB per call in flight"),
         column("call_cpu_ms", "CPU ms per call"),
@@ -69,21 +69,21 @@ pub(super) const SLOW_RAIL: Shape = Shape {
     relative: false,
 };
 
-pub(super) const DEAD_RAIL: Shape = Shape {
+pub(super) const DEAD_RAIL: FigureShape = FigureShape {
     columns: &[column("healthy_per_s", "verdicts of the other three /s")],
     costs: &[],
     plotted: column("healthy_per_s", "verdicts per second of the three other rails"),
     relative: true,
 };
 
-pub(super) const HOSTS: Shape = Shape {
+pub(super) const HOSTS: FigureShape = FigureShape {
     columns: &[column("verdicts_per_s", "verdicts /s")],
     costs: &[],
     plotted: column("verdicts_per_s", "verdicts per second"),
     relative: true,
 };
 
-pub(super) const HOT_PARTICIPANT: Shape = Shape {
+pub(super) const HOT_PARTICIPANT: FigureShape = FigureShape {
     columns: &[column("wait_p50_ms", "commit to claim, p50 ms"), column("wait_p99_ms", "p99 ms")],
     costs: &[],
     plotted: column("wait_p99_ms", "ms from commit to claim of the thousand others, p99 (less is better)"),

@@ -7,11 +7,11 @@ use tokio::time::sleep;
 
 use super::contestant::Contestant;
 use super::driver::{self, Driver};
-use super::figures::{Line, Sample};
+use super::figures::{FigureRow, Sample};
 use super::flow::Flow;
 use super::ground::BenchSetup;
-use super::ours::{self, Host};
-use super::rail::Rail;
+use super::ours::{self, BenchHost};
+use super::rail::BenchRail;
 use super::rails;
 use super::rival::Rival;
 use super::scenario::{Scenario, SlowRail};
@@ -26,7 +26,7 @@ pub(super) async fn run(
     ground: &BenchSetup,
     scenario: &Scenario,
     asked: &SlowRail,
-) -> anyhow::Result<Vec<Line>> {
+) -> anyhow::Result<Vec<FigureRow>> {
     let calls = ground.scaled(asked.calls as usize);
     let delay = Duration::from_secs(ground.scaled_seconds(asked.delay_seconds));
     let entrants = ground.contestants(scenario);
@@ -42,9 +42,9 @@ async fn by_us(ground: &BenchSetup, calls: usize, delay: Duration) -> anyhow::Re
     let bed = &ground.bed;
     let db = bed.fresh().await?;
     db.migrate().await?;
-    let rail = Rail::start(delay).await?;
+    let rail = BenchRail::start(delay).await?;
     let file = rails::plain(PLAIN, rail.base(), u32::try_from(calls)?);
-    let host = [Host::start(bed, &db, 0, &[file]).await?];
+    let host = [BenchHost::start(bed, &db, 0, &[file]).await?];
     // A host begins a rail with one payment, and waits for what becomes of it.
     Flow { name: "first", ..Flow::over(PLAIN) }.accept(&db, 1).await?;
     ours::until(&host, 1, |_| true).await?;
@@ -70,7 +70,7 @@ async fn by_rival(
     let bed = &ground.bed;
     let db = bed.fresh().await?;
     driver::prepare(rival, bed, &db).await?;
-    let rail = Rail::start(delay).await?;
+    let rail = BenchRail::start(delay).await?;
     let mut calling = Driver::start(bed, &db, rival, &["call", &rail.url, &calls.to_string()])?;
     calling.hear("ready").await?;
     let mut enqueuing = Driver::start(bed, &db, rival, &["enqueue", &calls.to_string()])?;

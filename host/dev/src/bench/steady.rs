@@ -11,12 +11,12 @@ use uuid::Uuid;
 
 use super::contestant::Contestant;
 use super::driver::{self, Driver};
-use super::figures::{Line, Sample, number, percentile};
+use super::figures::{FigureRow, Sample, number, percentile};
 use super::flow::Flow;
 use super::ground::BenchSetup;
 use super::history::{self, milliseconds};
-use super::ours::{self, Host};
-use super::rail::Rail;
+use super::ours::{self, BenchHost};
+use super::rail::BenchRail;
 use super::rails;
 use super::rival::Rival;
 use super::scenario::{Scenario, Steady};
@@ -36,7 +36,7 @@ pub(super) async fn run(
     ground: &BenchSetup,
     scenario: &Scenario,
     asked: &Steady,
-) -> anyhow::Result<Vec<Line>> {
+) -> anyhow::Result<Vec<FigureRow>> {
     let (rate, seconds) = (asked.rate.get(), ground.scaled_seconds(asked.seconds));
     say(&format!("  {} payments a second for {seconds} s", number(rate as f64)));
     let entrants = ground.contestants(scenario);
@@ -56,8 +56,8 @@ async fn by_us(ground: &BenchSetup, calls: u32, rate: u64, seconds: u64) -> anyh
     let bed = &ground.bed;
     let db = bed.fresh().await?;
     db.migrate().await?;
-    let rail = Rail::start(Duration::ZERO).await?;
-    let host = [Host::start(bed, &db, 0, &[rails::plain(PLAIN, rail.base(), calls)]).await?];
+    let rail = BenchRail::start(Duration::ZERO).await?;
+    let host = [BenchHost::start(bed, &db, 0, &[rails::plain(PLAIN, rail.base(), calls)]).await?];
     bed.checkpoint().await?;
     let committed = produce(&Ingest::new(&db.database(), 1), rate, seconds).await?;
     ours::until(&host, committed.len(), |_| true).await?;
@@ -101,7 +101,7 @@ async fn by_rival(
     let bed = &ground.bed;
     let db = bed.fresh().await?;
     driver::prepare(rival, bed, &db).await?;
-    let rail = Rail::start(Duration::ZERO).await?;
+    let rail = BenchRail::start(Duration::ZERO).await?;
     let mut calling = Driver::start(bed, &db, rival, &["call", &rail.url, &calls.to_string()])?;
     calling.hear("ready").await?;
     let mut producing =

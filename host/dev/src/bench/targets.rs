@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::figures::{Line, Spread, number};
+use super::figures::{FigureRow, Spread, number};
 use super::names::OURS;
 
 /// What our figure is to be of theirs.
@@ -33,7 +33,7 @@ pub(super) enum Wanted {
 
 /// A target, and what was measured. The ratio is that of the medians, its range that of the rounds.
 #[derive(Debug, Serialize)]
-pub(super) struct Judged {
+pub(super) struct TargetResult {
     pub figure: String,
     pub against: String,
     pub wanted: String,
@@ -45,12 +45,12 @@ pub(super) struct Judged {
 }
 
 impl Target {
-    pub(super) fn judge(&self, lines: &[Line]) -> Judged {
+    pub(super) fn judge(&self, lines: &[FigureRow]) -> TargetResult {
         let ours = lines.iter().find(|line| line.name == OURS);
         let theirs = self.against.find(lines, &self.figure);
-        let spread = |line: Option<&Line>| line.and_then(|line| Spread::of(&line.values(&self.figure)));
+        let spread = |line: Option<&FigureRow>| line.and_then(|line| Spread::of(&line.values(&self.figure)));
         let ratio = ours.zip(theirs).and_then(|(ours, theirs)| ours.ratio(theirs, &self.figure));
-        Judged {
+        TargetResult {
             figure: self.figure.clone(),
             against: match (&self.against, theirs) {
                 (Against::Name(name), _) => name.clone(),
@@ -72,7 +72,7 @@ impl Target {
 }
 
 impl Against {
-    fn find<'l>(&self, lines: &'l [Line], figure: &str) -> Option<&'l Line> {
+    fn find<'l>(&self, lines: &'l [FigureRow], figure: &str) -> Option<&'l FigureRow> {
         match self {
             Self::Name(name) => lines.iter().find(|line| line.name == *name),
             Self::Fastest { fastest } => lines
@@ -106,12 +106,12 @@ mod tests {
     use super::*;
     use crate::bench::figures::{Sample, Taken};
 
-    fn line(name: &str, language: &str, values: &[f64]) -> Line {
+    fn line(name: &str, language: &str, values: &[f64]) -> FigureRow {
         let taken = |(round, value): (usize, &f64)| Taken { round, figures: Sample::from([("x", *value)]) };
-        Line {
+        FigureRow {
             language: language.to_owned(),
             samples: values.iter().enumerate().map(taken).collect(),
-            ..Line::named(name)
+            ..FigureRow::named(name)
         }
     }
 

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::figures::{Ending, Line, Sample, Taken, number};
+use super::figures::{FigureRow, RunEnding, Sample, Taken, number};
 use super::ground::BenchSetup;
 use super::scenario::Scenario;
 use terminal::print::say;
@@ -12,9 +12,9 @@ use terminal::print::say;
 pub(super) async fn in_turns<T>(
     ground: &BenchSetup,
     scenario: &Scenario,
-    mut entrants: Vec<(Line, T)>,
+    mut entrants: Vec<(FigureRow, T)>,
     run: impl AsyncFn(&T) -> anyhow::Result<Sample>,
-) -> anyhow::Result<Vec<Line>> {
+) -> anyhow::Result<Vec<FigureRow>> {
     let (rounds, limit_seconds) = (ground.rounds(scenario), scenario.common.limit_seconds);
     let shown = &scenario.kind.shape().plotted;
     for round in 0..rounds {
@@ -31,13 +31,13 @@ pub(super) async fn in_turns<T>(
                     format!("{} {}", number(figure), shown.heading)
                 }
                 Ok(Err(error)) => {
-                    let ending = Ending::Failed(format!("{error:#}"));
+                    let ending = RunEnding::Failed(format!("{error:#}"));
                     line.ending.insert(ending).text()
                 }
-                Err(_) => line.ending.insert(Ending::NotFinishedInSeconds(limit_seconds)).text(),
+                Err(_) => line.ending.insert(RunEnding::NotFinishedInSeconds(limit_seconds)).text(),
             };
             say(&format!("  round {} of {rounds}, {}: {said}", round + 1, line.name));
-            ground.bed.sweep().await?;
+            ground.bed.drop_databases().await?;
         }
     }
     Ok(entrants.into_iter().map(|(line, _)| line).collect())

@@ -15,14 +15,14 @@ const DRAIN_MAX: Duration = Duration::from_secs(60);
 const FROZEN: Duration = Duration::from_millis(200);
 
 /// All of them end with this.
-pub(super) struct Hosts {
+pub(super) struct DemoHosts {
     /// Configuration and logs; gone in the end.
     folder: PathBuf,
     running: Vec<(String, Child)>,
     started: usize,
 }
 
-impl Hosts {
+impl DemoHosts {
     pub(super) fn new(postgres: &Path, cache: &Path) -> anyhow::Result<Self> {
         let postgres = std::path::absolute(postgres)?;
         let folder = postgres.with_file_name("demo");
@@ -129,7 +129,7 @@ impl Hosts {
     }
 }
 
-impl Drop for Hosts {
+impl Drop for DemoHosts {
     fn drop(&mut self) {
         for (_, child) in &mut self.running {
             child.kill().ok();

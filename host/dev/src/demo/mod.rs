@@ -17,7 +17,7 @@ use outbox::read::Reader;
 use outbox::retain::Retention;
 use uuid::Uuid;
 
-use hosts::Hosts;
+use hosts::DemoHosts;
 use rails::RAILS;
 use terminal::print::{out, say, seconds};
 
@@ -60,7 +60,7 @@ impl Demo {
         ));
         let accepted = accept(ground, run, self.payments).await?;
 
-        let mut hosts = Hosts::new(ground.postgres, ground.cache)?;
+        let mut hosts = DemoHosts::new(ground.postgres, ground.cache)?;
         let played = rails::start(&hosts.rails()).await?;
         hosts.start()?;
         hosts.start()?;
@@ -112,7 +112,7 @@ async fn accept(ground: &DemoSetup<'_>, run: Uuid, payments: u32) -> anyhow::Res
 }
 
 /// Shows the queue going down, and kills a host on the way.
-async fn watch(ground: &DemoSetup<'_>, hosts: &mut Hosts, payments: usize) -> anyhow::Result<()> {
+async fn watch(ground: &DemoSetup<'_>, hosts: &mut DemoHosts, payments: usize) -> anyhow::Result<()> {
     let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} payments  {msg}")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
     let progress = ProgressBar::new(payments as u64).with_style(style);

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use outbox::read::Ending;
 use payment::RailKey;
-use rail_simulators::{Audit, Booked, Counts};
+use rail_simulators::{Audit, Booked, RequestCounts};
 use uuid::Uuid;
 
-use super::rails::{Played, RAILS};
+use super::rails::{RAILS, SimulatedRail};
 
 use terminal::print::{self, seconds};
 
@@ -49,15 +49,15 @@ pub(super) fn table(endings: &[Ending], gaps: usize) -> String {
 
 /// Each simulator's ledger against our books, payment by payment. `accepted` is in the order of acceptance.
 pub(super) fn audits(
-    played: &[Played],
+    played: &[SimulatedRail],
     accepted: &[Uuid],
     endings: &[Ending],
-) -> Vec<(&'static str, Audit, Counts)> {
+) -> Vec<(&'static str, Audit, RequestCounts)> {
     let booked: HashMap<Uuid, Booked> = endings
         .iter()
         .map(|ending| (ending.outbox_id, Booked::of(ending.state.as_deref(), ending.money_moved.as_deref())))
         .collect();
-    let of_rail = |played: &Played| {
+    let of_rail = |played: &SimulatedRail| {
         let place = RAILS.iter().position(|rail| *rail == played.rail).unwrap_or_default();
         let ours = accepted.iter().skip(place).step_by(RAILS.len());
         let books = ours
@@ -68,7 +68,7 @@ pub(super) fn audits(
     played.iter().map(of_rail).collect()
 }
 
-pub(super) fn ledgers(audits: &[(&str, Audit, Counts)]) -> String {
+pub(super) fn ledgers(audits: &[(&str, Audit, RequestCounts)]) -> String {
     let line = |name: &str, audit: &Audit, requests: u64, faults: u64| {
         vec![
             name.to_owned(),
@@ -80,7 +80,7 @@ pub(super) fn ledgers(audits: &[(&str, Audit, Counts)]) -> String {
             (audit.disagreed + audit.orphaned + audit.conflicting).to_string(),
         ]
     };
-    let faults = |counts: &Counts| counts.faults.values().sum::<u64>();
+    let faults = |counts: &RequestCounts| counts.faults.values().sum::<u64>();
     let mut lines: Vec<_> = audits
         .iter()
         .map(|(rail, audit, counts)| line(rail, audit, counts.requests, faults(counts)))

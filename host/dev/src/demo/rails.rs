@@ -42,15 +42,15 @@ const FAULTS: &str = "pay either 90 accept | 3 close-after | 2 reset-after | 1 c
     | 1 html-before 503 | 1 truncate; ask either 94 accept | 3 html 503 | 2 close | 1 reset";
 
 /// A simulated rail of the demo.
-pub(super) struct Played {
+pub(super) struct SimulatedRail {
     pub rail: &'static str,
     pub simulator: Simulator,
     /// How the rail writes our key.
     pub form: KeyForm,
 }
 
-/// Starts the simulators and writes the rails' files.
-pub(super) async fn start(folder: &Path) -> anyhow::Result<Vec<Played>> {
+/// Starts the simulators and writes the rail files.
+pub(super) async fn start(folder: &Path) -> anyhow::Result<Vec<SimulatedRail>> {
     fs::create_dir_all(folder.join("simulated"))
         .with_context(|| format!("cannot make {}", folder.display()))?;
     for (path, text) in rail_files::SIMULATED {
@@ -80,12 +80,12 @@ pub(super) async fn start(folder: &Path) -> anyhow::Result<Vec<Played>> {
             format!("provider = \"the demo's simulator\"\n{text}")
         })?;
         fs::write(folder.join(format!("{rail}.toml")), file.to_string())?;
-        played.push(Played { rail, simulator, form });
+        played.push(SimulatedRail { rail, simulator, form });
     }
     Ok(played)
 }
 
-/// A rail's file of the project, quickened and without a rate.
+/// A rail file of the project, quickened and without a rate.
 fn file(name: &str, change: impl Fn(String) -> String) -> anyhow::Result<Table> {
     let text = rail_files::rail_file(name).with_context(|| format!("{name} has no file"))?;
     let mut file: Table = change(text.to_owned()).parse()?;

@@ -14,13 +14,13 @@ use super::place::ClusterFolder;
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
-pub(super) struct Access {
+pub(super) struct FolderAccess {
     pub(super) socket_folder: PathBuf,
     pub(super) port: u16,
     pub(super) password: String,
 }
 
-impl Access {
+impl FolderAccess {
     /// To a server that another process runs, if it is far enough to say where.
     pub(super) fn read(place: &ClusterFolder) -> Option<Self> {
         let PidFile { socket_folder, port, .. } = PidFile::read(&place.data())?;
@@ -52,7 +52,7 @@ impl Access {
 }
 
 /// Without the password, which has no place in a log.
-impl fmt::Debug for Access {
+impl fmt::Debug for FolderAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Access")
             .field("socket_folder", &self.socket_folder)

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::account::{self, Account};
-use super::failure::Failure;
-use super::{Error, Origin, fetch, process};
+use super::failure::ServerFailure;
+use super::{BinaryOrigin, Error, fetch, process};
 
 /// The oldest version whose SQL we use.
 const OLDEST_MAJOR: u32 = 15;
@@ -28,7 +28,7 @@ const USUAL_PLACES: [(&str, &str); 4] = [
 pub struct Binaries {
     pub bin: PathBuf,
     pub major: u32,
-    pub origin: Origin,
+    pub origin: BinaryOrigin,
 }
 
 /// Finds binaries of a major version, or of any that we can use, newest first.
@@ -70,7 +70,7 @@ impl Search<'_> {
         {
             let Some(bin) = (self.variable)(&name).map(PathBuf::from) else { continue };
             let found = self
-                .probe(&bin, Origin::Variable(name.clone()))
+                .probe(&bin, BinaryOrigin::Variable(name.clone()))
                 .and_then(|found| match self.suits(found.major) {
                     true => Ok(Some(found)),
                     // It names one version, and here another is asked for.
@@ -87,12 +87,12 @@ impl Search<'_> {
 
     fn on_path(&self) -> Option<Binaries> {
         let path = (self.variable)("PATH")?;
-        std::env::split_paths(&path).find_map(|bin| self.suiting(&bin, Origin::Path))
+        std::env::split_paths(&path).find_map(|bin| self.suiting(&bin, BinaryOrigin::Path))
     }
 
     fn in_usual_places(&self) -> Option<Binaries> {
         let bins = USUAL_PLACES.iter().flat_map(|(parent, prefix)| bins_below(Path::new(parent), prefix));
-        bins.filter_map(|bin| self.suiting(&bin, Origin::Distribution)).max_by_key(|found| found.major)
+        bins.filter_map(|bin| self.suiting(&bin, BinaryOrigin::Distribution)).max_by_key(|found| found.major)
     }
 
     fn fetched(&self) -> Result<Binaries, Error> {
@@ -106,12 +106,12 @@ impl Search<'_> {
             Ok(Ok(found)) => {
                 Err(Error::NoBinaries { wanted, why: format!("{} is {}", found.origin, found.major) })
             }
-            Ok(Err(why)) | Err(Failure::NotHad(why)) => Err(Error::NoBinaries { wanted, why }),
-            Err(Failure::Refused(error)) => Err(error),
+            Ok(Err(why)) | Err(ServerFailure::NotHad(why)) => Err(Error::NoBinaries { wanted, why }),
+            Err(ServerFailure::Refused(error)) => Err(error),
         }
     }
 
-    fn suiting(&self, bin: &Path, origin: Origin) -> Option<Binaries> {
+    fn suiting(&self, bin: &Path, origin: BinaryOrigin) -> Option<Binaries> {
         self.probe(bin, origin).ok().filter(|found| self.suits(found.major))
     }
 
@@ -120,7 +120,7 @@ impl Search<'_> {
     }
 
     /// Asks the program itself, as the user that will run it: it may lie where that user cannot go.
-    fn probe(&self, bin: &Path, origin: Origin) -> Result<Binaries, String> {
+    fn probe(&self, bin: &Path, origin: BinaryOrigin) -> Result<Binaries, String> {
         let postgres = bin.join("postgres");
         if let Some(missing) = [&postgres, &bin.join("initdb")].into_iter().find(|file| !file.is_file()) {
             return Err(format!("there is no {}", missing.display()));

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use super::Error;
 use super::place::ClusterFolder;
 
-pub(super) struct Claim {
+pub(super) struct FolderLock {
     wanted: PathBuf,
     place: Option<ClusterFolder>,
 }
 
-impl Claim {
+impl FolderLock {
     pub(super) fn new(wanted: PathBuf) -> Self {
         Self { wanted, place: None }
     }

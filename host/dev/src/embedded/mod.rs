@@ -34,7 +34,7 @@ use std::path::PathBuf;
 
 pub use binaries::{Binaries, find};
 pub use error::Error;
-pub use origin::Origin;
+pub use origin::BinaryOrigin;
 pub use server::Server;
 
 /// How a server is to be run. Begin with [`ServerOptions::kept`] or [`ServerOptions::throwaway`].

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Where binaries were found, in the order in which we look.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub enum BinaryOrigin {
     /// Named by this environment variable.
     Variable(String),
     /// On the `PATH`.
@@ -17,7 +17,7 @@ pub enum Origin {
     Fetched(String),
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for BinaryOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Variable(name) => write!(f, "{name}"),

@@ -32,7 +32,7 @@ pub(super) struct Postmaster {
 
 /// How a server is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum PostmasterEnd {
     /// Sessions are cut, all is written: the next start has nothing to recover.
     Fast,
     /// Nothing is written, but shared memory is given back.
@@ -92,13 +92,13 @@ impl Postmaster {
     }
 
     /// Ends the server, by harder means if it does not go, and waits until it is gone.
-    pub(super) fn end(mut self, how: End) {
+    pub(super) fn end(mut self, how: PostmasterEnd) {
         let signals: &[(Signal, Duration)] = match how {
-            End::Fast => &[(Signal::INT, FAST_LIMIT), (Signal::QUIT, QUIT_LIMIT)],
-            End::Immediate => &[(Signal::QUIT, QUIT_LIMIT)],
-            End::Kill => &[],
+            PostmasterEnd::Fast => &[(Signal::INT, FAST_LIMIT), (Signal::QUIT, QUIT_LIMIT)],
+            PostmasterEnd::Immediate => &[(Signal::QUIT, QUIT_LIMIT)],
+            PostmasterEnd::Kill => &[],
         };
-        if how != End::Kill {
+        if how != PostmasterEnd::Kill {
             self.thaw();
         }
         for (signal, limit) in signals {

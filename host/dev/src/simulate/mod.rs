@@ -37,9 +37,9 @@ pub struct Simulate {
     #[arg(long = "rail", value_name = "FILE", conflicts_with = "rail", requires = "exchanges")]
     file: Option<PathBuf>,
     /// The recorded exchanges of your own rail: a folder of JSON files, or a file with one a line.
-    #[arg(long, value_name = "PLACE")]
+    #[arg(long, value_name = "PATH")]
     exchanges: Option<PathBuf>,
-    /// Where it listens; each rail has a port of its own, which the rails' files in config/ name.
+    /// Where it listens; each rail has a port of its own, which the rail files in config/ name.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
     /// What happens to which payment: a file of rules. It can be changed over HTTP at any time.

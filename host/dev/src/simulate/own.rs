@@ -1,15 +1,15 @@
-//! A simulator of one's own rail: it takes requests as the rail's file writes them, and answers as the recorded exchanges do, with the
+//! A simulator of one's own rail: it takes requests as the rail file writes them, and answers as the recorded exchanges do, with the
 //! values of the payment that it is asked about in the place of the recorded ones.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use conformance::{Case, ExpectedClass, Operation};
+use conformance::{Case, CaseOperation, ExpectedClass};
 use form::match_request::{Arrived, SlotValues};
 use form::{Form, Shown, Step, StepClass};
 use rail::definition::Definition;
-use rail_simulators::{Ask, Order, RailModel, RailRequest, Reply, Says, Tokens};
+use rail_simulators::{Ask, IssuedTokens, RailModel, RailRequest, ReceivedPayment, Says, SimulatedReply};
 use serde_json::{Map, Value};
 
 /// Shorter recorded values stand in replies by chance.
@@ -41,7 +41,7 @@ impl OwnRail {
     }
 
     /// The recorded exchange that says so best.
-    fn case(&self, operation: Operation, classes: &[ExpectedClass], code: Option<&str>) -> Option<&Case> {
+    fn case(&self, operation: CaseOperation, classes: &[ExpectedClass], code: Option<&str>) -> Option<&Case> {
         // One that repeats another amount or payee is recorded for the suite, not for a rail that is well.
         let fits = |case: &&Case| case.operation == operation && case.reply.is_some() && !case.expect.differs;
         let of = || self.cases.iter().filter(fits);
@@ -51,11 +51,11 @@ impl OwnRail {
 
     fn reply(
         &self,
-        operation: Operation,
-        order: &Order,
+        operation: CaseOperation,
+        order: &ReceivedPayment,
         classes: &[ExpectedClass],
         code: Option<&str>,
-    ) -> Reply {
+    ) -> SimulatedReply {
         match self.case(operation, classes, code) {
             Some(case) => self.replayed(case, case.reply.as_ref(), &order.key),
             None => {
@@ -66,8 +66,8 @@ impl OwnRail {
     }
 
     /// A recorded reply with the payment's own values in it.
-    fn replayed(&self, case: &Case, reply: Option<&conformance::CaseReply>, key: &str) -> Reply {
-        let Some(reply) = reply else { return Reply::empty(501) };
+    fn replayed(&self, case: &Case, reply: Option<&conformance::CaseReply>, key: &str) -> SimulatedReply {
+        let Some(reply) = reply else { return SimulatedReply::empty(501) };
         let mut body = String::from_utf8_lossy(&reply.bytes()).into_owned();
         let (recorded, own) = (self.recorded(case), self.taken().get(key).cloned().unwrap_or_default());
         let mut replaced: Vec<(&String, &String)> =
@@ -82,7 +82,7 @@ impl OwnRail {
             Value::String(_) => "text/plain",
             _ => "application/json",
         };
-        Reply::new(reply.status, kind, body)
+        SimulatedReply::new(reply.status, kind, body)
     }
 
     /// What the requests of a recorded payment held.
@@ -112,7 +112,7 @@ impl OwnRail {
         all
     }
 
-    fn of_payment(&self, step: &Step, taken: SlotValues) -> Result<Ask, Reply> {
+    fn of_payment(&self, step: &Step, taken: SlotValues) -> Result<Ask, SimulatedReply> {
         let value = |begins: &str| {
             let found = taken.iter().find(|(slot, _)| slot.starts_with(begins));
             found.map(|(_, value)| value.clone())
@@ -120,7 +120,7 @@ impl OwnRail {
         let key = value("{key:").or_else(|| value("{captured.")).unwrap_or_default();
         match step.class {
             StepClass::Money => {
-                let order = Order {
+                let order = ReceivedPayment {
                     key: key.clone(),
                     payee: value("{destination.").unwrap_or_default(),
                     amount: value("{amount:").unwrap_or_default(),
@@ -152,12 +152,12 @@ fn says(case: &Case, code: &str) -> bool {
     case.expect.code.as_deref() == Some(code) || in_body()
 }
 
-fn text(status: u16, said: &str) -> Reply {
-    Reply::new(status, "text/plain", format!("{said}\n"))
+fn text(status: u16, said: &str) -> SimulatedReply {
+    SimulatedReply::new(status, "text/plain", format!("{said}\n"))
 }
 
 impl RailModel for OwnRail {
-    fn read(&self, asked: &RailRequest, _: &Tokens) -> Result<Ask, Reply> {
+    fn read(&self, asked: &RailRequest, _: &IssuedTokens) -> Result<Ask, SimulatedReply> {
         let headers: Vec<(String, String)> = asked
             .headers
             .iter()
@@ -185,16 +185,16 @@ impl RailModel for OwnRail {
         }
     }
 
-    fn session(&self, token: &str, lifetime: Duration) -> Reply {
+    fn session(&self, token: &str, lifetime: Duration) -> SimulatedReply {
         let mut body = Value::Object(Map::new());
         if let Some((value, life)) = &self.token {
             put(&mut body, value, token.into());
             put(&mut body, life, lifetime.as_secs().into());
         }
-        Reply::json(200, &body)
+        SimulatedReply::json(200, &body)
     }
 
-    fn balance(&self, currency: &str, left: &str) -> Reply {
+    fn balance(&self, currency: &str, left: &str) -> SimulatedReply {
         let mut body = Value::Object(Map::new());
         if let Some(float) = self.form.float.get(currency) {
             put(&mut body, &float.value, left.into());
@@ -202,41 +202,41 @@ impl RailModel for OwnRail {
                 put(&mut body, place, currency.into());
             }
         }
-        Reply::json(200, &body)
+        SimulatedReply::json(200, &body)
     }
 
-    fn accepted(&self, order: &Order, says: &Says) -> Reply {
+    fn accepted(&self, order: &ReceivedPayment, says: &Says) -> SimulatedReply {
         let (classes, code) = meant(says);
         let classes: Vec<ExpectedClass> = classes.iter().copied().chain([ExpectedClass::Pending]).collect();
-        self.reply(Operation::Disburse, order, &classes, code)
+        self.reply(CaseOperation::Disburse, order, &classes, code)
     }
 
     /// Nobody knows how this rail tells of one, unless it was recorded: as it answered the first time.
-    fn duplicate(&self, order: &Order) -> Reply {
-        match self.case(Operation::Disburse, &[], Some("duplicate")) {
+    fn duplicate(&self, order: &ReceivedPayment) -> SimulatedReply {
+        match self.case(CaseOperation::Disburse, &[], Some("duplicate")) {
             Some(case) => self.replayed(case, case.reply.as_ref(), &order.key),
             None => self.accepted(order, &Says::Pending(None)),
         }
     }
 
-    fn status(&self, order: &Order, says: &Says) -> Reply {
+    fn status(&self, order: &ReceivedPayment, says: &Says) -> SimulatedReply {
         let (classes, code) = meant(says);
-        self.reply(Operation::QueryStatus, order, classes, code)
+        self.reply(CaseOperation::QueryStatus, order, classes, code)
     }
 
-    fn not_found(&self) -> Reply {
-        match self.case(Operation::QueryStatus, &[ExpectedClass::NotFound], None) {
+    fn not_found(&self) -> SimulatedReply {
+        match self.case(CaseOperation::QueryStatus, &[ExpectedClass::NotFound], None) {
             Some(case) => self.replayed(case, case.reply.as_ref(), ""),
-            None => Reply::empty(404),
+            None => SimulatedReply::empty(404),
         }
     }
 
-    fn busy(&self) -> Reply {
-        Reply::empty(429)
+    fn busy(&self) -> SimulatedReply {
+        SimulatedReply::empty(429)
     }
 
-    fn refused(&self, status: u16, code: &str) -> Reply {
-        match self.case(Operation::Disburse, &[], Some(code)) {
+    fn refused(&self, status: u16, code: &str) -> SimulatedReply {
+        match self.case(CaseOperation::Disburse, &[], Some(code)) {
             Some(case) => self.replayed(case, case.reply.as_ref(), ""),
             None => text(status, code),
         }

@@ -54,7 +54,7 @@ impl Side {
 }
 
 impl Meaning {
-    /// Its name in the rail's file.
+    /// Its name in the rail file.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -97,7 +97,7 @@ impl Operation {
     /// Both: a line of the table that names no operation holds for them all.
     pub const ALL: [Self; 2] = [Self::Disburse, Self::QueryStatus];
 
-    /// Its name in the rail's file.
+    /// Its name in the rail file.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Disburse => "disburse",
@@ -109,7 +109,7 @@ impl Operation {
 /// A code that the rail gave, and the fact as which it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Code {
-    /// Name of the fact in the rail's file, or [`HTTP`] for the status of the reply.
+    /// Name of the fact in the rail file, or [`HTTP`] for the status of the reply.
     pub field: String,
     /// What the rail wrote there, as a text.
     pub value: String,

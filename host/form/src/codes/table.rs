@@ -22,7 +22,7 @@ pub struct Row {
     pub class: Meaning,
 }
 
-/// `[codes]` of a rail's file: what each code of the rail means. A code without a row means nothing.
+/// `[codes]` of a rail file: what each code of the rail means. A code without a row means nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "CodeFile")]
 pub struct CodeTable {
@@ -68,7 +68,7 @@ impl Needs {
 #[serde(deny_unknown_fields)]
 struct CodeFile {
     version: u32,
-    rows: Vec<Line>,
+    rows: Vec<TableRow>,
     #[serde(default)]
     precedence: Vec<String>,
     reasons: Option<Vec<String>>,
@@ -80,7 +80,7 @@ struct CodeFile {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
+struct TableRow {
     /// Both where it is left out.
     operation: Option<Operation>,
     http: Option<u16>,
@@ -125,7 +125,7 @@ impl OneOrMany {
 impl From<CodeFile> for CodeTable {
     fn from(file: CodeFile) -> Self {
         let mut rows = Vec::new();
-        for Line { operation, http, field, code, class } in file.rows {
+        for TableRow { operation, http, field, code, class } in file.rows {
             let (fields, codes) = (field.list(), code.list());
             for operation in operation.map_or(Operation::ALL.to_vec(), |one| vec![one]) {
                 for field in &fields {

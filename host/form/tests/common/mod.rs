@@ -1,4 +1,4 @@
-//! A rail's file of a few lines, and payments for it.
+//! A rail file of a few lines, and payments for it.
 #![allow(dead_code, reason = "each test target uses a part of it")]
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use form::file::{AmountFile, Computed, DestinationFile, OperationFile, PayloadFi
 use form::float::FloatFile;
 use form::hours::HoursFile;
 use form::{CodeTable, FillError, FilledRequest, Form, FormFile, Input, Operation, Reading, Reply, Shown};
-use payment::{Instruction, Origin};
+use payment::{Instruction, PaymentIds};
 use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
@@ -120,19 +120,19 @@ pub(crate) fn with(from: &str, to: &str) -> String {
     PLAIN.replacen(from, to, 1)
 }
 
-/// Why a rail's file is refused.
+/// Why a rail file is refused.
 pub(crate) fn refused(toml: &str) -> String {
     load(toml).expect_err("it should not load")
 }
 
 pub(crate) fn payment(payload: Value) -> Instruction {
-    let origin = Origin {
+    let ids = PaymentIds {
         outbox_id: Uuid::from_u128(0x0000_0000_0000_4000_8000_0000_0000_0001),
         instruction_id: "i".into(),
         participant_id: "p".into(),
         sequence_id: 1,
     };
-    Instruction::read(origin, &payload.to_string(), 1).expect("a payment")
+    Instruction::read(ids, &payload.to_string(), 1).expect("a payment")
 }
 
 /// The payment's key in its UUID form.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-use payment::{Instruction, KeyForm, Origin};
+use payment::{Instruction, KeyForm, PaymentIds};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -125,13 +125,13 @@ impl Case {
         if let Some(narrative) = &self.narrative {
             payload["narrative"] = narrative.clone().into();
         }
-        let origin = Origin {
+        let ids = PaymentIds {
             outbox_id: self.id,
             instruction_id: "i".to_owned(),
             participant_id: "p".to_owned(),
             sequence_id: 1,
         };
-        Instruction::read(origin, &payload.to_string(), 1).ok()
+        Instruction::read(ids, &payload.to_string(), 1).ok()
     }
 
     /// What must stand in the place of a slot; the error is a value that only the host knows, or a time.

@@ -1,6 +1,6 @@
-//! What leaves, read by others: payments whose every field a hostile participant chose, and values that a hostile adapter gave, through
-//! every shipped file and some that are made up, to readers of other makers. What arrives is the approved form with the key, the
-//! amount, the currency and every part of the payee as instructed, or nothing leaves.
+//! What leaves, read by others: payments whose every field a hostile participant chose, and values that a hostile adapter gave,
+//! through every shipped file and some that are made up, to readers of other makers. What arrives is the approved form with the
+//! key, the amount, the currency and every part of the payee as instructed, or nothing leaves.
 //!
 //! `RAILHOST_FUZZ_CASES` is the number of payments, 20,000 where it is left out; `RAILHOST_FUZZ_SEED` the seed.
 

@@ -1,4 +1,4 @@
-//! A rail's file, and what the test knows of it by itself: the shipped ones, and some that are made up.
+//! A rail file, and what the test knows of it by itself: the shipped ones, and some that are made up.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use form::{Form, FormFile};
 use serde::de::DeserializeOwned;
 use toml::Table;
 
-/// A rail's file, and what the test knows of it by itself.
+/// A rail file, and what the test knows of it by itself.
 pub(crate) struct Rail {
     pub(crate) name: &'static str,
     pub(crate) table: Table,
@@ -61,7 +61,7 @@ impl Rail {
     /// By its path from the project's root.
     pub(crate) fn shipped(name: &'static str) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
-        Self::of(name, &fs::read_to_string(path).expect("a rail's file"))
+        Self::of(name, &fs::read_to_string(path).expect("a rail file"))
     }
 }
 

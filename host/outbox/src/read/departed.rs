@@ -24,7 +24,7 @@ pub struct Departed {
     pub reissued_as: Option<Uuid>,
 }
 
-/// Up to the ids that are wanted. It has the columns that a filter asks for; which rail it was nobody knows any more.
+/// Up to the ids that are wanted. It has the columns that a filter asks for; nobody knows the rail any more.
 const DEPARTED: &str = "select * from (
   select r.outbox_id, r.participant_id, r.sequence_id, v.state, v.attempt_no as attempts,
          symphony.uuidv7_time(r.outbox_id) as created_at, v.completed_at as ended_at, v.money_moved, v.error_code,

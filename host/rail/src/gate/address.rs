@@ -29,16 +29,16 @@ pub(crate) fn refusal(address: IpAddr, reach: Reach) -> Option<&'static str> {
         (None, IpAddr::V4(v4)) => kind_of_v4(v4),
     };
     match (kind, reach) {
-        (Kind::Public, Reach::Public | Reach::Private)
-        | (Kind::Private(_), Reach::Private)
-        | (Kind::Loopback, Reach::Loopback) => None,
-        (Kind::Public, Reach::Loopback) => Some("a public address"),
-        (Kind::Loopback, _) => Some("a loopback address"),
-        (Kind::Private(what) | Kind::Never(what), _) => Some(what),
+        (AddressKind::Public, Reach::Public | Reach::Private)
+        | (AddressKind::Private(_), Reach::Private)
+        | (AddressKind::Loopback, Reach::Loopback) => None,
+        (AddressKind::Public, Reach::Loopback) => Some("a public address"),
+        (AddressKind::Loopback, _) => Some("a loopback address"),
+        (AddressKind::Private(what) | AddressKind::Never(what), _) => Some(what),
     }
 }
 
-enum Kind {
+enum AddressKind {
     Public,
     Private(&'static str),
     Loopback,
@@ -60,41 +60,41 @@ fn embedded(v6: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-fn kind_of_v4(v4: Ipv4Addr) -> Kind {
+fn kind_of_v4(v4: Ipv4Addr) -> AddressKind {
     let [a, b, c, _] = v4.octets();
     match (a, b, c) {
-        _ if v4.is_loopback() => Kind::Loopback,
-        (0, ..) => Kind::Never("an address of this network"),
+        _ if v4.is_loopback() => AddressKind::Loopback,
+        (0, ..) => AddressKind::Never("an address of this network"),
         // Azure's and Alibaba's; the first is public, the second shared, and both lead to the machine's own host.
-        _ if matches!(v4.octets(), [168, 63, 129, 16] | [100, 100, 100, 200]) => Kind::Never(METADATA),
-        (169, 254, _) => Kind::Never("a link-local address, where clouds keep their metadata"),
-        (100, 64..=127, _) => Kind::Private("a shared address (CGNAT)"),
-        _ if v4.is_private() => Kind::Private("a private address"),
-        (192, 0, 0) | (198, 18..=19, _) => Kind::Never("a reserved address"),
-        _ if v4.is_documentation() => Kind::Never("an address of documentation"),
-        (192, 88, 99) => Kind::Never("a relay address"),
-        (224..=239, ..) => Kind::Never("a multicast address"),
-        (240..=255, ..) => Kind::Never("a reserved address"),
-        _ => Kind::Public,
+        _ if matches!(v4.octets(), [168, 63, 129, 16] | [100, 100, 100, 200]) => AddressKind::Never(METADATA),
+        (169, 254, _) => AddressKind::Never("a link-local address, where clouds keep their metadata"),
+        (100, 64..=127, _) => AddressKind::Private("a shared address (CGNAT)"),
+        _ if v4.is_private() => AddressKind::Private("a private address"),
+        (192, 0, 0) | (198, 18..=19, _) => AddressKind::Never("a reserved address"),
+        _ if v4.is_documentation() => AddressKind::Never("an address of documentation"),
+        (192, 88, 99) => AddressKind::Never("a relay address"),
+        (224..=239, ..) => AddressKind::Never("a multicast address"),
+        (240..=255, ..) => AddressKind::Never("a reserved address"),
+        _ => AddressKind::Public,
     }
 }
 
-fn kind_of_v6(v6: Ipv6Addr) -> Kind {
+fn kind_of_v6(v6: Ipv6Addr) -> AddressKind {
     let first = v6.segments()[0];
     match first {
-        _ if v6.is_loopback() => Kind::Loopback,
-        _ if v6.is_unspecified() => Kind::Never("the unspecified address"),
-        0xfe80..=0xfebf => Kind::Never("a link-local address"),
-        0xfec0..=0xfeff => Kind::Never("a site-local address"),
+        _ if v6.is_loopback() => AddressKind::Loopback,
+        _ if v6.is_unspecified() => AddressKind::Never("the unspecified address"),
+        0xfe80..=0xfebf => AddressKind::Never("a link-local address"),
+        0xfec0..=0xfeff => AddressKind::Never("a site-local address"),
         // Amazon's and Google's are unique local ones.
-        0xfd00 if v6.segments()[1] == 0xec2 => Kind::Never(METADATA),
-        0xfd20 if v6.segments()[1] == 0xce => Kind::Never(METADATA),
-        0xfc00..=0xfdff => Kind::Private("a unique local address"),
-        0xff00..=0xffff => Kind::Never("a multicast address"),
-        0x2001 if v6.segments()[1] == 0xdb8 => Kind::Never("an address of documentation"),
-        0x2001 if v6.segments()[1] < 0x200 => Kind::Never("a reserved address"),
-        0x2000..=0x3fff => Kind::Public,
-        _ => Kind::Never("a reserved address"),
+        0xfd00 if v6.segments()[1] == 0xec2 => AddressKind::Never(METADATA),
+        0xfd20 if v6.segments()[1] == 0xce => AddressKind::Never(METADATA),
+        0xfc00..=0xfdff => AddressKind::Private("a unique local address"),
+        0xff00..=0xffff => AddressKind::Never("a multicast address"),
+        0x2001 if v6.segments()[1] == 0xdb8 => AddressKind::Never("an address of documentation"),
+        0x2001 if v6.segments()[1] < 0x200 => AddressKind::Never("a reserved address"),
+        0x2000..=0x3fff => AddressKind::Public,
+        _ => AddressKind::Never("a reserved address"),
     }
 }
 

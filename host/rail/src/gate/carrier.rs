@@ -6,7 +6,7 @@ use bytes::Bytes;
 use form::RequestTarget;
 use http::{Request, Response};
 
-use super::failure::Failure;
+use super::failure::NoWholeReply;
 use super::send_progress::SendProgress;
 use super::wire::{SendPermit, Wire};
 
@@ -41,7 +41,7 @@ impl Carrier {
         response_bytes_max: usize,
         progress: &SendProgress,
         permit: &SendPermit,
-    ) -> Result<Response<Bytes>, Failure> {
+    ) -> Result<Response<Bytes>, NoWholeReply> {
         match self {
             Self::Wire(wire) => wire.exchange(target, request, response_bytes_max, progress, permit).await,
             Self::Script(script) => {
@@ -55,8 +55,8 @@ impl Carrier {
                         progress.answered(reply.status().as_u16());
                         Ok(reply)
                     }
-                    Scripted::Silence => Err(Failure::Broken("no reply".to_owned())),
-                    Scripted::Unreachable => Err(Failure::Unreachable("no connection".to_owned())),
+                    Scripted::Silence => Err(NoWholeReply::Broken("no reply".to_owned())),
+                    Scripted::Unreachable => Err(NoWholeReply::Unreachable("no connection".to_owned())),
                 }
             }
         }

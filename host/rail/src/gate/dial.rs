@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::address::{Reach, refusal};
-use super::failure::Failure;
+use super::failure::NoWholeReply;
 use verdict::witness::{Denial, GateRule};
 
 /// How names become addresses; tests bring their own.
@@ -71,19 +71,19 @@ pub(super) struct Connection {
 }
 
 impl Dialer {
-    pub(super) async fn dial(&self, target: &RequestTarget) -> Result<Connection, Failure> {
+    pub(super) async fn dial(&self, target: &RequestTarget) -> Result<Connection, NoWholeReply> {
         match timeout(self.timeout, self.connect(target)).await {
             Ok(connected) => connected,
             Err(_) => {
                 let ms = self.timeout.as_millis();
-                Err(Failure::Unreachable(format!("no connection to {} within {ms} ms", target.host)))
+                Err(NoWholeReply::Unreachable(format!("no connection to {} within {ms} ms", target.host)))
             }
         }
     }
 
     /// The name is resolved once, and what was checked is what is dialled.
-    async fn connect(&self, target: &RequestTarget) -> Result<Connection, Failure> {
-        let unreachable = |error: io::Error| Failure::Unreachable(format!("{}: {error}", target.host));
+    async fn connect(&self, target: &RequestTarget) -> Result<Connection, NoWholeReply> {
+        let unreachable = |error: io::Error| NoWholeReply::Unreachable(format!("{}: {error}", target.host));
         let literal = target.host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         let found = match literal {
             Ok(address) => vec![address],
@@ -110,12 +110,12 @@ impl Dialer {
             ("http", _) => start(tcp, written).await,
             (other, _) => return Err(denied(format!("the scheme {other} is not supported"))),
         }
-        .map_err(|error| Failure::Unreachable(format!("{}: {error}", target.host)))
+        .map_err(|error| NoWholeReply::Unreachable(format!("{}: {error}", target.host)))
     }
 }
 
-fn denied(why: String) -> Failure {
-    Failure::Denied(Denial::new(GateRule::Address, why))
+fn denied(why: String) -> NoWholeReply {
+    NoWholeReply::Denied(Denial::new(GateRule::Address, why))
 }
 
 async fn start<S>(stream: S, written: Arc<AtomicU64>) -> hyper::Result<Connection>

@@ -8,7 +8,7 @@ use form::{FilledRequest, StepClass};
 use http::{HeaderName, HeaderValue, Method, Request, Response};
 
 use super::carrier::Carrier;
-use super::failure::Failure;
+use super::failure::NoWholeReply;
 use super::send_progress::SendProgress;
 use super::wire::SendPermit;
 use crate::limits::Limits;
@@ -116,7 +116,7 @@ impl CallLog {
     /// A mock plays a request that arrives, and answers where it is told a status.
     pub(crate) fn play(&mut self, step: &str, class: StepClass, status: Option<u16>) -> Result<(), Denial> {
         let progress = self.begin(step, class, None);
-        if let Err(Failure::Denied(denied)) = self.permit.may_begin() {
+        if let Err(NoWholeReply::Denied(denied)) = self.permit.may_begin() {
             self.deny(denied.clone());
             return Err(denied);
         }
@@ -158,12 +158,14 @@ impl Gate {
                 }
                 self.readable(reply)
             }
-            Err(Failure::Denied(denied)) => {
+            Err(NoWholeReply::Denied(denied)) => {
                 let why = denied.why.clone();
                 call_log.deny(denied);
                 Err(why)
             }
-            Err(Failure::Unreachable(why) | Failure::TooLarge(why) | Failure::Broken(why)) => Err(why),
+            Err(NoWholeReply::Unreachable(why) | NoWholeReply::TooLarge(why) | NoWholeReply::Broken(why)) => {
+                Err(why)
+            }
         }
     }
 

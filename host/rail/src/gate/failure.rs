@@ -4,7 +4,7 @@ use verdict::witness::Denial;
 
 /// Why a request brought no whole reply.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum NoWholeReply {
     /// No connection: nothing left.
     Unreachable(String),
     /// Refused by a rule about addresses or time: nothing left.

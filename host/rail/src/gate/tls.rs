@@ -1,4 +1,4 @@
-//! TLS as a rail's file asks for it: system roots or one CA, and a client certificate where the rail wants one.
+//! TLS as a rail file asks for it: system roots or one CA, and a client certificate where the rail wants one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use super::super::file;
 
 /// How a rail is spoken to.
 #[derive(Debug, Default)]
-pub(crate) struct Client {
+pub(crate) struct TlsClient {
     pub config: Option<Arc<ClientConfig>>,
-    /// `ca` and `client`, where the rail's file gives them, and when the first certificate in each ends, in Unix seconds.
+    /// `ca` and `client`, where the rail file gives them, and when the first certificate in each ends, in Unix seconds.
     pub certificates: Vec<(String, i64)>,
 }
 
 /// Empty where no endpoint asks for it: reading the system's roots takes longer than all the rest.
-pub(crate) fn client(definition: &Definition) -> Result<Client, LoadError> {
+pub(crate) fn client(definition: &Definition) -> Result<TlsClient, LoadError> {
     if definition.form.steps().filter_map(|step| step.request.as_ref()).all(|r| r.target.scheme != "https") {
-        return Ok(Client::default());
+        return Ok(TlsClient::default());
     }
     let mut ends = Vec::new();
     let network = &definition.file.network;
@@ -60,7 +60,7 @@ pub(crate) fn client(definition: &Definition) -> Result<Client, LoadError> {
         }
     };
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Client { config: Some(Arc::new(config)), certificates: ends })
+    Ok(TlsClient { config: Some(Arc::new(config)), certificates: ends })
 }
 
 fn first_end(certificates: &[CertificateDer<'_>]) -> Option<i64> {

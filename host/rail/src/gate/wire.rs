@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use tokio::time::timeout;
 
 use super::dial::{Connection, Dialer, WholeBody};
-use super::failure::Failure;
+use super::failure::NoWholeReply;
 use super::send_progress::SendProgress;
 use crate::limits::Timeouts;
 use crate::revoked::Revoked;
@@ -78,7 +78,7 @@ impl Wire {
         response_bytes_max: usize,
         progress: &SendProgress,
         permit: &SendPermit,
-    ) -> Result<Response<Bytes>, Failure> {
+    ) -> Result<Response<Bytes>, NoWholeReply> {
         let (parts, body) = request.into_parts();
         let mut connection = match self.kept(target) {
             Some(connection) => connection,
@@ -99,7 +99,7 @@ impl Wire {
                     progress.answered(reply.status().as_u16());
                     crash_point(CrashPoint::StatusSeen);
                     if let Some(why) = misframed(&reply) {
-                        return Err(Failure::Broken(why));
+                        return Err(NoWholeReply::Broken(why));
                     }
                     let reply = self.read(reply, response_bytes_max).await?;
                     crash_point(CrashPoint::ReplyRead);
@@ -115,10 +115,10 @@ impl Wire {
                     if !wrote {
                         progress.hand_back();
                     }
-                    return Err(Failure::Broken(format!("the connection failed: {error}")));
+                    return Err(NoWholeReply::Broken(format!("the connection failed: {error}")));
                 }
                 Err(_) => {
-                    return Err(Failure::Broken(format!(
+                    return Err(NoWholeReply::Broken(format!(
                         "no reply within {} ms",
                         self.timeouts.first_byte_ms
                     )));
@@ -128,24 +128,32 @@ impl Wire {
     }
 
     /// Boxed: what a handshake needs is not kept for as long as the reply takes.
-    async fn dial(&self, target: &RequestTarget) -> Result<Connection, Failure> {
+    async fn dial(&self, target: &RequestTarget) -> Result<Connection, NoWholeReply> {
         Box::pin(self.dialer.dial(target)).await
     }
 
-    async fn read(&self, reply: Response<Incoming>, bytes_max: usize) -> Result<Response<Bytes>, Failure> {
+    async fn read(
+        &self,
+        reply: Response<Incoming>,
+        bytes_max: usize,
+    ) -> Result<Response<Bytes>, NoWholeReply> {
         let (parts, mut body) = reply.into_parts();
         let mut whole = Vec::new();
         loop {
             let frame = timeout(self.timeouts.idle(), body.frame()).await.map_err(|_| {
-                Failure::Broken(format!("the reply paused for more than {} ms", self.timeouts.idle_ms))
+                NoWholeReply::Broken(format!("the reply paused for more than {} ms", self.timeouts.idle_ms))
             })?;
             match frame {
                 None => return Ok(Response::from_parts(parts, whole.into())),
-                Some(Err(error)) => return Err(Failure::Broken(format!("the reply broke off: {error}"))),
+                Some(Err(error)) => {
+                    return Err(NoWholeReply::Broken(format!("the reply broke off: {error}")));
+                }
                 Some(Ok(frame)) => {
                     let Ok(data) = frame.into_data() else { continue };
                     if whole.len() + data.len() > bytes_max {
-                        return Err(Failure::TooLarge(format!("the reply has more than {bytes_max} bytes")));
+                        return Err(NoWholeReply::TooLarge(format!(
+                            "the reply has more than {bytes_max} bytes"
+                        )));
                     }
                     whole.extend_from_slice(&data);
                 }
@@ -188,8 +196,8 @@ pub(crate) struct SendPermit {
 }
 
 impl SendPermit {
-    pub(super) fn may_begin(&self) -> Result<(), Failure> {
-        let denied = |rule, why: &str| Err(Failure::Denied(Denial::new(rule, why)));
+    pub(super) fn may_begin(&self) -> Result<(), NoWholeReply> {
+        let denied = |rule, why: &str| Err(NoWholeReply::Denied(Denial::new(rule, why)));
         if self.before.is_some_and(|end| Instant::now() >= end) {
             return denied(GateRule::Lease, "the lease does not last long enough for a request");
         }

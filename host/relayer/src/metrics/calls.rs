@@ -48,7 +48,7 @@ impl CallMetrics {
             )?,
             stopped: registry.counters(
                 "rails_stopped_total",
-                "Rails that this host had paused until a person resumes them.",
+                "Rails that this host paused; a person has to resume them.",
                 &["rail"],
             )?,
             rate_limited: registry.counters(

@@ -23,8 +23,7 @@ impl ClaimMetrics {
     pub(super) fn new(registry: &Registry) -> prometheus::Result<Self> {
         Ok(Self {
             notify_wakeups: registry.counter("notify_wakeups_total", "Notifications that were received.")?,
-            poll_wakeups: registry
-                .counter("poll_wakeups_total", "Looks at the queue without a notification.")?,
+            poll_wakeups: registry.counter("poll_wakeups_total", "Claims made without a notification.")?,
             claim_batches: registry.counter("claim_batches_total", "Claims that brought payments.")?,
             claims_failed: registry
                 .counter("claims_failed_total", "Claims that the database did not answer.")?,
@@ -39,7 +38,7 @@ impl ClaimMetrics {
             )?,
             clock_moved_back: registry.counter(
                 "database_clock_moved_back_total",
-                "Claims that were earlier than the one before.",
+                "Claims whose database time was before that of the claim before.",
             )?,
             zombie_recovery_seconds: registry.histogram(
                 "zombie_recovery_seconds",

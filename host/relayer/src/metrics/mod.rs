@@ -10,6 +10,7 @@ mod rails;
 mod writes;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use observe::Registry;
@@ -29,6 +30,8 @@ pub struct Metrics {
     pub rails: rails::RailMetrics,
     pub queue: queue::QueueMetrics,
     expected: Mutex<BTreeSet<String>>,
+    /// Of the commits that a standby may not have, so many are counted.
+    unconfirmed: AtomicU64,
 }
 
 impl Metrics {
@@ -41,6 +44,7 @@ impl Metrics {
             rails: rails::RailMetrics::new(registry)?,
             queue: queue::QueueMetrics::new(registry)?,
             expected: Mutex::default(),
+            unconfirmed: AtomicU64::new(0),
         })
     }
 
@@ -55,8 +59,10 @@ impl Metrics {
 
     /// In the format that Prometheus reads.
     pub fn text(&self) -> prometheus::Result<String> {
-        let counted = &self.queue.unconfirmed_commits;
-        counted.inc_by(unconfirmed_commits().saturating_sub(counted.get()));
+        let happened = unconfirmed_commits();
+        // Two requests at the same moment count each commit once.
+        let counted = self.unconfirmed.fetch_max(happened, Ordering::AcqRel);
+        self.queue.unconfirmed_commits.inc_by(happened.saturating_sub(counted));
         self.registry.text()
     }
 

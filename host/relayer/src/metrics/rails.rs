@@ -3,7 +3,7 @@
 use observe::Registry;
 use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec};
 
-/// The certificates that a rail's file may give.
+/// The certificates that a rail file may give.
 const CERTIFICATES: [&str; 2] = ["ca", "client"];
 
 /// The state of each rail.
@@ -86,7 +86,7 @@ impl RailMetrics {
         self.certificate_expires.with_label_values(&[rail, certificate]).set(expires_unix_seconds as f64);
     }
 
-    /// All certificates that a rail's file gives. One that it gave before and gives no more leaves the gauge.
+    /// All certificates that a rail file gives. One that it gave before and gives no more leaves the gauge.
     pub fn certificates(&self, rail: &str, given: &[(String, i64)]) {
         for name in CERTIFICATES.into_iter().filter(|name| given.iter().all(|(given, _)| given != name)) {
             // Of most rails it was never there.

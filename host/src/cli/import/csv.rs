@@ -9,7 +9,7 @@ use super::physical::{PhysicalLine, PhysicalLines};
 const RECORD_LINES_MAX: usize = 200;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct CsvRecord {
     /// Where it begins, or where the quote opens that spoils it.
     pub line: u64,
     /// Where it ends.
@@ -18,7 +18,7 @@ pub(super) struct Record {
 }
 
 /// What is left to read of a record.
-enum State {
+enum CellState {
     /// At the beginning of a cell.
     Start,
     Unquoted,
@@ -28,16 +28,16 @@ enum State {
 }
 
 /// A record that is being read.
-struct Reading {
+struct RecordReader {
     cells: Vec<String>,
     cell: String,
-    state: State,
+    state: CellState,
     /// The line of the last quote that opened.
     opened: u64,
 }
 
 /// The next record that is not an empty line. After a quote that is never closed the reading goes on with the line after it.
-pub(super) fn next_record(lines: &mut PhysicalLines) -> io::Result<Option<Record>> {
+pub(super) fn next_record(lines: &mut PhysicalLines) -> io::Result<Option<CsvRecord>> {
     let first = loop {
         match lines.next()? {
             Some(line) if line.text() == Ok("") => {}
@@ -46,16 +46,17 @@ pub(super) fn next_record(lines: &mut PhysicalLines) -> io::Result<Option<Record
         }
     };
     let begins = first.number;
-    let mut reading = Reading { cells: Vec::new(), cell: String::new(), state: State::Start, opened: begins };
+    let mut reading =
+        RecordReader { cells: Vec::new(), cell: String::new(), state: CellState::Start, opened: begins };
     let mut taken = vec![first];
     loop {
         let line = &taken[taken.len() - 1];
         let last_line = line.number;
         let problem = match line.text().and_then(|text| reading.take(text, line.number)) {
             Err(problem) => problem,
-            Ok(()) if !matches!(reading.state, State::Quoted) => {
+            Ok(()) if !matches!(reading.state, CellState::Quoted) => {
                 reading.end_cell();
-                return Ok(Some(Record { line: begins, last_line, cells: Ok(reading.cells) }));
+                return Ok(Some(CsvRecord { line: begins, last_line, cells: Ok(reading.cells) }));
             }
             Ok(()) => {
                 reading.cell.push_str(line.end());
@@ -76,35 +77,40 @@ pub(super) fn next_record(lines: &mut PhysicalLines) -> io::Result<Option<Record
 }
 
 /// Lines after the one with the bad quote stand for themselves.
-fn spoilt(lines: &mut PhysicalLines, mut taken: Vec<PhysicalLine>, opened: u64, problem: String) -> Record {
+fn spoilt(
+    lines: &mut PhysicalLines,
+    mut taken: Vec<PhysicalLine>,
+    opened: u64,
+    problem: String,
+) -> CsvRecord {
     let begins = taken[0].number;
     let own = taken.iter().take_while(|line| line.number <= opened).count();
     lines.give_back(taken.split_off(own));
     let whole =
         if begins == opened { String::new() } else { format!("; the record begins on line {begins}") };
-    Record { line: opened, last_line: opened, cells: Err(problem + &whole) }
+    CsvRecord { line: opened, last_line: opened, cells: Err(problem + &whole) }
 }
 
-impl Reading {
+impl RecordReader {
     fn take(&mut self, text: &str, number: u64) -> Result<(), String> {
         let mut chars = text.chars().peekable();
         while let Some(char) = chars.next() {
             match (&self.state, char) {
-                (State::Start, '"') => {
-                    self.state = State::Quoted;
+                (CellState::Start, '"') => {
+                    self.state = CellState::Quoted;
                     self.opened = number;
                 }
-                (State::Quoted, '"') if chars.peek() == Some(&'"') => {
+                (CellState::Quoted, '"') if chars.peek() == Some(&'"') => {
                     chars.next();
                     self.cell.push('"');
                 }
-                (State::Quoted, '"') => self.state = State::Closed,
-                (State::Quoted, other) => self.cell.push(other),
+                (CellState::Quoted, '"') => self.state = CellState::Closed,
+                (CellState::Quoted, other) => self.cell.push(other),
                 (_, ',') => self.end_cell(),
-                (State::Closed, _) if self.opened == number => {
+                (CellState::Closed, _) if self.opened == number => {
                     return Err("a quote is closed before the end of its cell".to_owned());
                 }
-                (State::Closed, _) => {
+                (CellState::Closed, _) => {
                     return Err(format!("a quote opens here and is closed in the middle of line {number}"));
                 }
                 (_, '"') => {
@@ -114,7 +120,7 @@ impl Reading {
                     );
                 }
                 (_, other) => {
-                    self.state = State::Unquoted;
+                    self.state = CellState::Unquoted;
                     self.cell.push(other);
                 }
             }
@@ -124,7 +130,7 @@ impl Reading {
 
     fn end_cell(&mut self) {
         self.cells.push(std::mem::take(&mut self.cell));
-        self.state = State::Start;
+        self.state = CellState::Start;
     }
 }
 

@@ -5,7 +5,7 @@ use anyhow::Context;
 use outbox::enqueue::{NewPayment, identifier_problem};
 use serde_json::{Map, Value};
 
-use super::csv::{self, Record};
+use super::csv::{self, CsvRecord};
 use super::format::Format;
 use super::physical::PhysicalLines;
 use crate::cli::strict_json;
@@ -13,7 +13,7 @@ use terminal::BadArgument;
 
 /// One record of the file and the number of the line it begins on.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct ImportLine {
     pub number: u64,
     pub payment: Result<NewPayment, String>,
 }
@@ -44,10 +44,12 @@ impl Lines {
         self.lines.bytes_read()
     }
 
-    fn read(&mut self) -> io::Result<Option<Line>> {
+    fn read(&mut self) -> io::Result<Option<ImportLine>> {
         if let Some(columns) = &self.columns {
             let record = csv::next_record(&mut self.lines)?;
-            return Ok(record.map(|record| Line { number: record.line, payment: from_csv(columns, record) }));
+            return Ok(
+                record.map(|record| ImportLine { number: record.line, payment: from_csv(columns, record) })
+            );
         }
         while let Some(line) = self.lines.next()? {
             let payment = match line.text() {
@@ -55,16 +57,16 @@ impl Lines {
                 Ok(text) => from_json(text),
                 Err(problem) => Err(problem),
             };
-            return Ok(Some(Line { number: line.number, payment }));
+            return Ok(Some(ImportLine { number: line.number, payment }));
         }
         Ok(None)
     }
 }
 
 impl Iterator for Lines {
-    type Item = io::Result<Line>;
+    type Item = io::Result<ImportLine>;
 
-    fn next(&mut self) -> Option<io::Result<Line>> {
+    fn next(&mut self) -> Option<io::Result<ImportLine>> {
         self.read().transpose()
     }
 }
@@ -109,7 +111,7 @@ fn is_of_payment(name: &str) -> bool {
     IDENTIFIERS.contains(&name) || name == KEY || name == PAYLOAD
 }
 
-fn from_csv(columns: &[String], record: Record) -> Result<NewPayment, String> {
+fn from_csv(columns: &[String], record: CsvRecord) -> Result<NewPayment, String> {
     let cells = record.cells?;
     if cells.len() != columns.len() {
         let lines = match record.last_line == record.line {
@@ -156,7 +158,7 @@ fn payment(mut fields: Map<String, Value>) -> Result<NewPayment, String> {
 mod tests {
     use super::*;
 
-    fn read(format: Format, file: &str) -> Vec<Line> {
+    fn read(format: Format, file: &str) -> Vec<ImportLine> {
         let reader = Box::new(io::Cursor::new(file.to_owned().into_bytes()));
         let lines = Lines::open(reader, format, "file").expect("a good header");
         lines.collect::<io::Result<_>>().expect("read")

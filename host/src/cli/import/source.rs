@@ -11,7 +11,7 @@ use anyhow::Context;
 use tokio::sync::mpsc;
 
 use super::format::Format;
-use super::lines::{Line, Lines};
+use super::lines::{ImportLine, Lines};
 use terminal::{BadArgument, Missing};
 
 /// Chunks that wait to be sent; more would only take memory.
@@ -27,7 +27,7 @@ pub(super) struct Source {
 
 /// Some lines, and how far the reading has come with them.
 pub(super) struct Chunk {
-    pub lines: Vec<Line>,
+    pub lines: Vec<ImportLine>,
     pub bytes_read: u64,
 }
 
@@ -84,7 +84,7 @@ impl Source {
     ) -> anyhow::Result<()> {
         let mut lines = Lines::open(self.reader, self.format, &self.name)?;
         loop {
-            let read: io::Result<Vec<Line>> = lines.by_ref().take(chunk_lines).collect();
+            let read: io::Result<Vec<ImportLine>> = lines.by_ref().take(chunk_lines).collect();
             let read = read.with_context(|| format!("cannot read {}", self.name))?;
             let chunk = Chunk { lines: read, bytes_read: lines.bytes_read() };
             if chunk.lines.is_empty() || send.blocking_send(Ok(chunk)).is_err() {

@@ -15,7 +15,7 @@ use terminal::print::{out, out_json};
 pub(crate) struct Extract {
     /// The adapter's name.
     name: String,
-    /// Where the component goes; NAME.wasm where nothing is said.
+    /// Output file. Default: NAME.wasm.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -31,7 +31,7 @@ impl Extract {
         })?;
         let path = self.out.unwrap_or_else(|| format!("{}.wasm", self.name).into());
         fs::write(&path, component).with_context(|| format!("{} cannot be written", path.display()))?;
-        // A rail's file looks for it beside itself.
+        // A rail file looks for it beside itself.
         let file = path.file_name().unwrap_or(path.as_os_str()).display().to_string();
         let digest = Digest::of(component).to_string();
         match json {

@@ -12,8 +12,8 @@ use toml::{Table, Value as Toml};
 use terminal::print::{out, out_json};
 
 #[derive(Debug, Args)]
-pub(crate) struct Form {
-    /// The rail's file.
+pub(crate) struct FormArgs {
+    /// The rail file.
     rail: PathBuf,
     /// An earlier rail file. Prints the differences, one per line.
     #[arg(long, value_name = "FILE")]
@@ -78,7 +78,7 @@ fn flatten(key: &str, value: Option<&Toml>, into: &mut BTreeMap<String, String>)
     }
 }
 
-impl Form {
+impl FormArgs {
     /// What an approver looks at: each request as it would leave, per currency, without secrets; and what changed.
     pub(super) fn run(self, json: bool) -> anyhow::Result<ExitCode> {
         let form = Definition::load(&self.rail)?.form;

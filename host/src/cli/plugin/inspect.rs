@@ -56,7 +56,7 @@ impl Inspect {
             format!("contract  {}", outline.contract.as_deref().unwrap_or("none")),
         ];
         if strict.is_err() {
-            let hint = "imports files or sockets: its rail's file must say profile = \"inert\"";
+            let hint = "imports files or sockets: its rail file must say profile = \"inert\"";
             lines.push(format!("profile   {hint}"));
         }
         lines.push("imports".to_owned());

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use crate::cli::examples;
-use crate::cli::session::Session;
+use crate::cli::session::CommandContext;
 use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
@@ -30,31 +30,31 @@ pub(crate) enum Plugin {
     /// Show what a component exports, imports and requires, without a rail.
     #[command(after_help = examples::PLUGIN_INSPECT)]
     Inspect(inspect::Inspect),
-    /// Write a built-in adapter to a file, for a rail's file that pins it.
+    /// Write a built-in adapter to a file, for a rail file that pins it.
     #[command(after_help = examples::PLUGIN_EXTRACT)]
     Extract(extract::Extract),
     /// Show a rail's form with a payment filled in, and what changed in it.
     #[command(after_help = examples::PLUGIN_FORM)]
-    Form(form::Form),
+    Form(form::FormArgs),
     /// Test offline whether an adapter and its rail file reach the expected verdicts.
     #[command(after_help = examples::PLUGIN_TEST)]
     Test(test::Test),
     #[cfg(feature = "dev")]
     /// Build an adapter, run it, make one payment and show every exchange.
     #[command(after_help = run::EXAMPLES)]
-    Run(run::Run),
+    Run(run::RunArgs),
     /// Make one payment over a rail and save its exchanges without secrets.
     #[command(after_help = examples::PLUGIN_RECORD)]
-    Record(record::Record),
+    Record(record::RecordArgs),
     /// Replay recorded exchanges and show which verdicts change.
     #[command(after_help = examples::PLUGIN_REPLAY)]
-    Replay(replay::Replay),
+    Replay(replay::ReplayArgs),
     /// Make a key pair for signing components.
     #[command(after_help = examples::PLUGIN_KEY)]
     Key(sign::NewKey),
-    /// Sign a component and the rail's file that it runs with.
+    /// Sign a component and the rail file that it runs with.
     #[command(after_help = examples::PLUGIN_SIGN)]
-    Sign(sign::Sign),
+    Sign(sign::SignArgs),
     /// Check a component's signature.
     #[command(after_help = examples::PLUGIN_VERIFY)]
     Verify(sign::Verify),
@@ -111,7 +111,7 @@ impl Plugin {
         }
     }
 
-    pub(super) async fn run_on(self, session: &Session) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run_on(self, session: &CommandContext) -> anyhow::Result<ExitCode> {
         match self {
             Self::Revoke(revoke) => revoke.run(session).await,
             #[cfg(feature = "dev")]

@@ -94,7 +94,7 @@ impl Language {
         SHARED.iter().chain(own)
     }
 
-    /// What a runtime needs besides, in the rail's file.
+    /// What a runtime needs besides, in the rail file.
     fn limits(self) -> (&'static str, &'static str) {
         match self {
             Self::Rust => ("", ""),

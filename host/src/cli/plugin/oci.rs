@@ -1,6 +1,6 @@
 //! Components in a registry of container images: pushed by a name, pulled by a digest. A host never fetches anything by itself.
 //!
-//! An artifact is the component (`application/wasm`, as the layout for Wasm in OCI has it), and where they are given the rail's file
+//! An artifact is the component (`application/wasm`, as the layout for Wasm in OCI has it), and where they are given the rail file
 //! and the signature over both.
 
 use std::fs;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::oci_client::{Client, Reference};
+use super::oci_client::{Reference, RegistryClient};
 use terminal::BadArgument;
 use terminal::print::{out, out_json};
 
@@ -34,10 +34,10 @@ const MANIFEST_BYTES_MAX: usize = 1024 * 1024;
 pub(crate) struct Push {
     /// The component.
     component: PathBuf,
-    /// Where to: REGISTRY/NAME:TAG.
+    /// Target: REGISTRY/NAME:TAG.
     #[arg(long, value_name = "REFERENCE")]
     to: String,
-    /// The rail's file that it runs with.
+    /// The rail file that it runs with.
     #[arg(long, value_name = "FILE")]
     rail: Option<PathBuf>,
     /// The signature over both, from plugin sign.
@@ -50,7 +50,7 @@ pub(crate) struct Push {
 
 #[derive(Debug, Args)]
 pub(crate) struct Pull {
-    /// Which one, by its digest: REGISTRY/NAME@sha256:DIGEST.
+    /// Component to fetch: REGISTRY/NAME@sha256:DIGEST.
     reference: String,
     /// Where its files go; nothing that is there is overwritten.
     #[arg(long, value_name = "FOLDER")]
@@ -118,7 +118,7 @@ impl Push {
             "layerDigests": layers.iter().map(|(blob, _)| &blob.digest).collect::<Vec<_>>(),
             "component": { "exports": outline.exports, "imports": outline.imports },
         }))?;
-        let client = Client::new(&to, self.plain_http)?;
+        let client = RegistryClient::new(&to, self.plain_http)?;
         let config_blob = Blob::of(CONFIG, &config, None);
         client.put_blob(&config_blob.digest, config).await?;
         let mut blobs = Vec::new();
@@ -144,7 +144,7 @@ impl Push {
 }
 
 /// A file of an artifact.
-struct Part {
+struct BlobPart {
     name: &'static str,
     bytes: Bytes,
 }
@@ -152,7 +152,7 @@ struct Part {
 impl Pull {
     pub(super) async fn run(self, json: bool) -> anyhow::Result<ExitCode> {
         let from = self.pinned()?;
-        let client = Client::new(&from, self.plain_http)?;
+        let client = RegistryClient::new(&from, self.plain_http)?;
         let manifest = fetch_manifest(&client, &from).await?;
         let parts = fetch_parts(&client, &manifest).await?;
         self.check_free(&parts)?;
@@ -174,7 +174,7 @@ impl Pull {
     }
 
     /// None of its files is there already.
-    fn check_free(&self, parts: &[Part]) -> anyhow::Result<()> {
+    fn check_free(&self, parts: &[BlobPart]) -> anyhow::Result<()> {
         let there = parts.iter().map(|part| self.out.join(part.name)).find(|path| path.exists());
         match there {
             Some(there) => {
@@ -186,10 +186,10 @@ impl Pull {
     }
 
     /// Each path with the digest of its file.
-    fn write(&self, parts: &[Part]) -> anyhow::Result<Vec<(PathBuf, String)>> {
+    fn write(&self, parts: &[BlobPart]) -> anyhow::Result<Vec<(PathBuf, String)>> {
         fs::create_dir_all(&self.out).with_context(|| format!("{} cannot be made", self.out.display()))?;
         let mut written = Vec::new();
-        for Part { name, bytes } in parts {
+        for BlobPart { name, bytes } in parts {
             let path = self.out.join(name);
             fs::write(&path, bytes).with_context(|| format!("{} cannot be written", path.display()))?;
             written.push((path, hex::encode(Sha256::digest(bytes))));
@@ -198,7 +198,7 @@ impl Pull {
     }
 }
 
-async fn fetch_manifest(client: &Client, from: &Reference) -> anyhow::Result<Manifest> {
+async fn fetch_manifest(client: &RegistryClient, from: &Reference) -> anyhow::Result<Manifest> {
     let manifest = client.manifest(&from.tag, MANIFEST, MANIFEST_BYTES_MAX).await?;
     if digest(&manifest) != from.tag {
         bail!("the registry returned a manifest other than {}", from.tag);
@@ -207,14 +207,14 @@ async fn fetch_manifest(client: &Client, from: &Reference) -> anyhow::Result<Man
 }
 
 /// The files of its layers, one of a kind, the component among them.
-async fn fetch_parts(client: &Client, manifest: &Manifest) -> anyhow::Result<Vec<Part>> {
-    let mut parts: Vec<Part> = Vec::new();
+async fn fetch_parts(client: &RegistryClient, manifest: &Manifest) -> anyhow::Result<Vec<BlobPart>> {
+    let mut parts: Vec<BlobPart> = Vec::new();
     for layer in &manifest.layers {
         let name = file_name(&layer.media_type)?;
         if parts.iter().any(|known| known.name == name) {
             bail!("it has two layers {:?}, expected one", layer.media_type);
         }
-        parts.push(Part { name, bytes: fetch_blob(client, layer, name).await? });
+        parts.push(BlobPart { name, bytes: fetch_blob(client, layer, name).await? });
     }
     if !parts.iter().any(|part| part.name == COMPONENT_FILE) {
         bail!("it has no layer {COMPONENT:?}: it is not a component");
@@ -227,11 +227,11 @@ fn file_name(media_type: &str) -> anyhow::Result<&'static str> {
         COMPONENT => COMPONENT_FILE,
         RAIL_FILE => "rail.toml",
         SIGNATURE => "component.wasm.sig",
-        other => bail!("it has a layer {other:?}, expected a component, a rail's file or a signature"),
+        other => bail!("it has a layer {other:?}, expected a component, a rail file or a signature"),
     })
 }
 
-async fn fetch_blob(client: &Client, layer: &Blob, name: &str) -> anyhow::Result<Bytes> {
+async fn fetch_blob(client: &RegistryClient, layer: &Blob, name: &str) -> anyhow::Result<Bytes> {
     let bytes_max = usize::try_from(artifact::BYTES_MAX).unwrap_or(usize::MAX);
     if layer.size > bytes_max {
         bail!("{name} has {} bytes; at most {bytes_max} are allowed", layer.size);

@@ -73,7 +73,7 @@ impl Reference {
     }
 }
 
-pub(super) struct Client {
+pub(super) struct RegistryClient {
     registry: String,
     base: Url,
     name: String,
@@ -81,7 +81,7 @@ pub(super) struct Client {
     authorization: Mutex<Option<HeaderValue>>,
 }
 
-impl Client {
+impl RegistryClient {
     pub(super) fn new(reference: &Reference, plain_http: bool) -> anyhow::Result<Self> {
         let host = reference.registry.split(':').next().unwrap_or_default();
         let is_local = matches!(host, "localhost" | "127.0.0.1") || reference.registry.starts_with("[::1]");

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use conformance::{Case, Operation};
-use payment::{Instruction, Origin};
+use conformance::{Case, CaseOperation};
+use payment::{Instruction, PaymentIds};
 use rail::definition::Definition;
 use rail::{Captures, Loaded, Sandbox, Task};
 use serde_json::{Value, json};
@@ -20,8 +20,8 @@ use terminal::BadArgument;
 use terminal::print::{out, out_json};
 
 #[derive(Debug, Args)]
-pub(crate) struct Record {
-    /// The rail's file, with the sandbox of the rail or a simulator in `base`: one payment is really made.
+pub(crate) struct RecordArgs {
+    /// The rail file, with the sandbox of the rail or a simulator in `base`: one payment is really made.
     #[arg(long, value_name = "FILE")]
     rail: PathBuf,
     /// The payment: its payload as JSON.
@@ -38,7 +38,7 @@ pub(crate) struct Record {
     pause: u64,
 }
 
-impl Record {
+impl RecordArgs {
     pub(super) async fn run(self, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
         let is_used =
             |folder: &PathBuf| fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
@@ -48,14 +48,14 @@ impl Record {
         }
         let payload: Value = serde_json::from_str(&self.payment)
             .map_err(|error| BadArgument(format!("--payment is not valid JSON: {error}")))?;
-        let origin = Origin {
+        let ids = PaymentIds {
             outbox_id: Uuid::new_v4(),
             instruction_id: "record".to_owned(),
             participant_id: "record".to_owned(),
             sequence_id: 1,
         };
-        let outbox_id = origin.outbox_id;
-        let payment = Instruction::read(origin, &payload.to_string(), 1).map_err(|violations| {
+        let outbox_id = ids.outbox_id;
+        let payment = Instruction::read(ids, &payload.to_string(), 1).map_err(|violations| {
             let said: Vec<String> = violations.iter().map(ToString::to_string).collect();
             BadArgument(format!("--payment: {}", said.join("; ")))
         })?;
@@ -67,8 +67,8 @@ impl Record {
         let mut files = Vec::new();
         for n in 0..=self.ask {
             let (operation, name) = match n {
-                0 => (Operation::Disburse, "disburse".to_owned()),
-                n => (Operation::QueryStatus, format!("asked_{n}")),
+                0 => (CaseOperation::Disburse, "disburse".to_owned()),
+                n => (CaseOperation::QueryStatus, format!("asked_{n}")),
             };
             if n > 0 {
                 tokio::time::sleep(Duration::from_secs(self.pause)).await;
@@ -99,13 +99,13 @@ struct RecordedPayment {
 }
 
 impl RecordedPayment {
-    async fn call(&mut self, operation: Operation) -> anyhow::Result<Case> {
+    async fn call(&mut self, operation: CaseOperation) -> anyhow::Result<Case> {
         let known = self.captured.clone();
-        let task = if operation == Operation::Disburse { Task::Disburse } else { Task::Query };
+        let task = if operation == CaseOperation::Disburse { Task::Disburse } else { Task::Query };
         let captures = Captures::knowing(&known);
         let attempt = self.loaded.call_with(&self.sandbox, task, self.payment.clone(), None, captures).await;
         self.captured.extend(attempt.captured.clone());
-        let outbox_id = self.payment.origin.outbox_id;
+        let outbox_id = self.payment.ids.outbox_id;
         Case::of(operation, outbox_id, self.payload.clone(), known, &attempt)
             .ok_or_else(|| anyhow!("nothing was sent: {:?}", attempt.heard))
     }

@@ -12,18 +12,18 @@ use terminal::print::{out, out_json};
 use terminal::{BadArgument, exit};
 
 #[derive(Debug, Args)]
-pub(crate) struct Replay {
+pub(crate) struct ReplayArgs {
     /// The component.
     component: PathBuf,
     /// The rail file. Its component and digest are ignored.
     #[arg(long, value_name = "FILE")]
     rail: PathBuf,
     /// Recorded exchanges: a folder of JSON files, or a file with one JSON object per line.
-    #[arg(long, value_name = "PLACE")]
+    #[arg(long, value_name = "PATH")]
     exchanges: PathBuf,
 }
 
-impl Replay {
+impl ReplayArgs {
     /// Judges recorded exchanges again, and shows those that come to something else than when they were recorded.
     pub(super) async fn run(self, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
         let cases = Case::load_all(&self.exchanges).map_err(BadArgument)?;

@@ -1,5 +1,5 @@
-//! An adapter from its source to a verdict: built, pinned, served by a host on a private PostgreSQL, with one payment, and every exchange
-//! and every word of the guest on the screen.
+//! An adapter from its source to a verdict: built, pinned, served by a host on a private PostgreSQL, with one payment, and every
+//! exchange and every word of the guest on the screen.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,7 +26,7 @@ use uuid::Uuid;
 use verdict::digest::Digest;
 
 use crate::cli::adapters;
-use crate::cli::session::Session;
+use crate::cli::session::CommandContext;
 use dev::simulate::OwnRail;
 use terminal::BadArgument;
 use terminal::print::{out, say};
@@ -44,7 +44,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   railhost plugin run myrail --script 'otherwise: pay close-after'";
 
 #[derive(Debug, Args)]
-pub(crate) struct Run {
+pub(crate) struct RunArgs {
     /// The adapter's folder, as plugin new writes it: its source, rail.toml and exchanges.
     #[arg(default_value = ".")]
     folder: PathBuf,
@@ -62,8 +62,8 @@ pub(crate) struct Run {
     watch: bool,
 }
 
-impl Run {
-    pub(super) async fn run(self, session: &Session) -> anyhow::Result<ExitCode> {
+impl RunArgs {
+    pub(super) async fn run(self, session: &CommandContext) -> anyhow::Result<ExitCode> {
         loop {
             let seen = newest(&self.folder);
             match self.once(session).await {
@@ -79,7 +79,7 @@ impl Run {
         }
     }
 
-    async fn once(&self, session: &Session) -> anyhow::Result<()> {
+    async fn once(&self, session: &CommandContext) -> anyhow::Result<()> {
         let component = build(&self.folder)?;
         let place = self.folder.join(".railhost/run");
         let name = format!("run-{}", Uuid::new_v4().simple());
@@ -92,7 +92,7 @@ impl Run {
 
     async fn on_rails(
         &self,
-        session: &Session,
+        session: &CommandContext,
         component: &Path,
         rails: &Path,
         name: &str,
@@ -152,7 +152,7 @@ impl Run {
     /// One payment, until it has its verdict.
     async fn pay(
         &self,
-        session: &Session,
+        session: &CommandContext,
         rail: &str,
         definition: &Definition,
         exchanged: &mut mpsc::UnboundedReceiver<Exchanged>,
@@ -229,7 +229,7 @@ fn show(exchanged: &Exchanged) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The rail's file with a simulator and made-up secrets in the place of what only the platform team has.
+/// The rail file with a simulator and made-up secrets in the place of what only the platform team has.
 fn stand_in(file: &mut Table, given: &Definition, base: &str, rails: &Path) -> anyhow::Result<()> {
     file.insert("base".to_owned(), base.into());
     file.insert("network".to_owned(), Value::Table("reach = \"loopback\"".parse()?));

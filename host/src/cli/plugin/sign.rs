@@ -26,7 +26,7 @@ pub(crate) struct NewKey {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Sign {
+pub(crate) struct SignArgs {
     /// The component.
     component: PathBuf,
     /// The rail file that it will run with, in its final form.
@@ -44,7 +44,7 @@ pub(crate) struct Sign {
 pub(crate) struct Verify {
     /// The component.
     component: PathBuf,
-    /// The rail's file that it runs with.
+    /// The rail file that it runs with.
     #[arg(long, value_name = "FILE")]
     rail: PathBuf,
     /// Its signature.
@@ -73,7 +73,7 @@ impl NewKey {
             false => out(&format!(
                 "private key  {} (keep it)
 public key   {public}
-In a rail's file: signature = {{ file = \"adapter.wasm.sig\", trusted = [\"{public}\"] }}\n",
+In a rail file: signature = {{ file = \"adapter.wasm.sig\", trusted = [\"{public}\"] }}\n",
                 self.out.display()
             ))?,
         };
@@ -88,7 +88,7 @@ fn pem(document: &[u8]) -> String {
     format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n"))
 }
 
-/// A component and a rail's file, by their digests.
+/// A component and a rail file, by their digests.
 fn read_pair(component: &Path, rail: &Path) -> anyhow::Result<Pair> {
     let text = fs::read(rail).with_context(|| format!("{} cannot be read", rail.display()))?;
     let pair = Pair { component: Digest::of(&artifact::read(component)?), file: Digest::of(&text) };
@@ -106,7 +106,7 @@ fn read_pair(component: &Path, rail: &Path) -> anyhow::Result<Pair> {
     }
 }
 
-impl Sign {
+impl SignArgs {
     pub(super) fn run(self, json: bool) -> anyhow::Result<ExitCode> {
         let text = fs::read(&self.key).with_context(|| format!("{} cannot be read", self.key.display()))?;
         let unsound = || BadArgument(format!("{} is not an Ed25519 key in PEM (PKCS#8)", self.key.display()));
@@ -155,7 +155,7 @@ impl Verify {
                 let (component, file) = (pair.component.to_string(), pair.file.to_string());
                 out_json(&json!({ "sha256": component, "file_sha256": file, "signed": good }))?
             }
-            (false, true) => out("The component with this rail's file is signed by a trusted key.\n")?,
+            (false, true) => out("The component with this rail file is signed by a trusted key.\n")?,
             (false, false) => out("The component and this rail file are NOT signed by any of these keys.\n")?,
         };
         Ok(if good { ExitCode::SUCCESS } else { exit::refused_some() })

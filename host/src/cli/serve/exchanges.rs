@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use conformance::{Case, Operation};
+use conformance::{Case, CaseOperation};
 use rail::Task;
 use relayer::Exchanged;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -33,18 +33,18 @@ fn write(folder: &Path, mut exchanged: UnboundedReceiver<Exchanged>) {
     }
 }
 
-/// Of a call that came to a reply: what a trap or a silence is nobody can judge again.
+/// Of a call that came to a reply: nobody can judge a trap or a silence again.
 fn case(exchanged: Exchanged) -> Option<Case> {
     if !matches!(exchanged.report.heard, CallResult::Reading(_) | CallResult::Unprepared { .. }) {
         return None;
     }
     let operation = match exchanged.task {
-        Task::Disburse => Operation::Disburse,
-        Task::Query => Operation::QueryStatus,
+        Task::Disburse => CaseOperation::Disburse,
+        Task::Query => CaseOperation::QueryStatus,
         Task::Validate => return None,
     };
     let payment = serde_json::from_str(&exchanged.payment.payload).ok()?;
-    let outbox_id = exchanged.payment.origin.outbox_id;
+    let outbox_id = exchanged.payment.ids.outbox_id;
     Case::of(operation, outbox_id, payment, exchanged.captured, &exchanged.report)
 }
 

@@ -1,4 +1,4 @@
-//! What becomes of the rails' files: shown in the metrics at once, and in the database as soon as it takes it.
+//! What becomes of the rail files: shown in the metrics at once, and in the database as soon as it takes it.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -18,13 +18,13 @@ const LAST_ROWS_WITHIN: Duration = Duration::from_secs(5);
 /// Hears of every load and refusal, and has each written by a task of its own: a database that is away holds up no metric, and
 /// what waits to be written outlives the host's other work.
 #[derive(Debug)]
-pub(super) struct Recorder {
+pub(super) struct LoadRecorder {
     told: UnboundedReceiver<LoadEvent>,
     rows: UnboundedSender<RailLoad>,
     writer: JoinHandle<()>,
 }
 
-impl Recorder {
+impl LoadRecorder {
     pub(super) fn new(told: UnboundedReceiver<LoadEvent>, executor: Executor) -> Self {
         let (rows, waiting) = mpsc::unbounded_channel();
         Self { told, rows, writer: tokio::spawn(write(waiting, executor)) }

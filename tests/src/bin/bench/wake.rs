@@ -1,4 +1,4 @@
-//! What the doorbell costs those who enqueue one by one while a host is busy.
+//! What notifications cost those who enqueue one by one while a host is busy.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use outbox::lease::Executor;
-use outbox::wake::Doorbell;
+use outbox::wake::NotificationListener;
 use tokio::task::JoinSet;
 
 use crate::bed::{BenchServer, Db, say, step};
@@ -18,25 +18,26 @@ use crate::report::{Figure, Target, median, number};
 const CONNECTIONS: u32 = 32;
 const WARM_UP_EACH: usize = 30;
 const OFF: &str =
-    "create or replace function symphony.ring() returns void language plpgsql as $$ begin end $$";
-const ALWAYS: &str = "create or replace function symphony.ring() returns void language plpgsql
+    "create or replace function symphony.notify_hosts() returns void language plpgsql as $$ begin end $$";
+const ALWAYS: &str = "create or replace function symphony.notify_hosts() returns void language plpgsql
                       as $$ begin perform pg_notify('outbox_pending', 'new_work'); end $$";
 
 pub(crate) async fn run(bed: &BenchServer) -> Result<Figure> {
-    say("single-row enqueue with the doorbell, without it, and with one that always rings");
+    say("single-row enqueue with notifications, without them, and with one in every transaction");
     let db = bed.create("wake").await?;
-    let shipped: String = db.ask("select pg_get_functiondef('symphony.ring()'::regprocedure)").await?;
+    let shipped: String =
+        db.ask("select pg_get_functiondef('symphony.notify_hosts()'::regprocedure)").await?;
     let length = bed.scale(Duration::from_secs(5), Duration::from_secs(1));
     enqueue_for(&db, &shipped, length / 2).await?;
 
     let (mut ours, mut off, mut always) = (Vec::new(), Vec::new(), Vec::new());
     for round in 1..=bed.scale(5, 2) {
-        for (name, bell, samples) in [
+        for (name, notifying, samples) in [
             ("shipped", shipped.as_str(), &mut ours),
             ("off", OFF, &mut off),
             ("always", ALWAYS, &mut always),
         ] {
-            samples.push(step(&format!("round {round}, {name}"), enqueue_for(&db, bell, length)).await?);
+            samples.push(step(&format!("round {round}, {name}"), enqueue_for(&db, notifying, length)).await?);
         }
     }
     bed.drop(db).await?;
@@ -58,17 +59,17 @@ pub(crate) async fn run(bed: &BenchServer) -> Result<Figure> {
     })
 }
 
-/// Payments accepted per second, one per transaction, under one kind of doorbell.
-async fn enqueue_for(db: &Db, bell: &str, length: Duration) -> Result<f64> {
-    db.execute(bell).await?;
+/// Payments accepted per second, one per transaction, under one way of notifying.
+async fn enqueue_for(db: &Db, notifying: &str, length: Duration) -> Result<f64> {
+    db.execute(notifying).await?;
     let ingest = db.ingest(CONNECTIONS);
     let executor = db.executor("bench");
     executor.report(&[RAIL.to_owned()], false, &BTreeMap::new()).await?;
     // Someone listens, as in production: a NOTIFY that nobody hears would be cheaper.
-    let mut doorbell = Doorbell::listen(&db.database()).await?;
+    let mut listener = NotificationListener::listen(&db.database()).await?;
     let listening = tokio::spawn(async move {
         loop {
-            doorbell.wait().await;
+            listener.wait().await;
         }
     });
 
@@ -105,7 +106,7 @@ async fn enqueue_for(db: &Db, bell: &str, length: Duration) -> Result<f64> {
     Ok(rate)
 }
 
-/// A host at work: it never sleeps, so that nobody has to ring.
+/// A host at work: it never sleeps, so that nobody has to notify it.
 async fn drain(executor: Executor, over: Arc<AtomicBool>) -> Result<()> {
     let limits = limits(&[RAIL], BATCH as i32);
     loop {

@@ -3,7 +3,7 @@
 //! Ratios of two things measured in turns in one run, on a PostgreSQL of its own with `fsync` and `synchronous_commit` on.
 //! Nothing here fails because of a figure: the table says what was met.
 //!
-//! - `wake`: from commit to rail on an idle host, against a bell and a claim by hand · `slow`: thousands of calls in flight beside a
+//! - `wake`: from commit to rail on an idle host, against a notification and a claim by hand · `slow`: thousands of calls in flight beside a
 //!   rail that is well · `open`: what an open call takes · `loops`: an adapter that never ends beside an honest one · `idle`: what a host costs that has nothing to do, and how fast it starts
 //! - `rails`: a real rail's adapter and its simulator, against the mock
 //!

@@ -9,7 +9,7 @@ use harness::adapter_rig::{AdapterRig, guest};
 use harness::host::Host;
 use harness::rail::Reply;
 use outbox::lease::{ClaimLimit, Executor};
-use outbox::wake::Doorbell;
+use outbox::wake::NotificationListener;
 use relayer::RelayerOptions;
 
 use crate::bed::{Bed, ask, enqueue};
@@ -27,7 +27,7 @@ pub(crate) async fn run(bed: &Bed) -> Result<()> {
         sorted[(sorted.len() - 1) * 99 / 100]
     };
     row(
-        "from commit to the request at the rail, idle host, against a bell and a claim by hand",
+        "from commit to the request at the rail, idle host, against a notification and a claim by hand",
         &format!("p50 {:.2} ms, p99 {:.2} ms", median(&ours), p99(&ours)),
         &format!("p50 {:.2} ms, p99 {:.2} ms", median(&by_hand), p99(&by_hand)),
         &format!("{:.2}", median(&ours) / median(&by_hand)),
@@ -68,16 +68,16 @@ async fn through_a_host(db: &Db, times: usize) -> Result<Vec<f64>> {
     Ok(samples)
 }
 
-/// Milliseconds from the acknowledged commit to the answer of a claim that a bell set off.
+/// Milliseconds from the acknowledged commit to the answer of a claim that a notification set off.
 async fn with_a_bell_and_a_claim(db: &Db, times: usize) -> Result<Vec<f64>> {
     let executor = Executor::new(&db.database(), "hand", 2);
-    let mut doorbell = Doorbell::listen(&db.database()).await?;
+    let mut listener = NotificationListener::listen(&db.database()).await?;
     let mut samples = Vec::new();
     for n in 0..times {
         executor.report(&["mock".to_owned()], true, &BTreeMap::new()).await?;
         let claimer = executor.clone();
         let claiming = tokio::spawn(async move {
-            doorbell.wait().await;
+            listener.wait().await;
             let limit = ClaimLimit {
                 rail_type: "mock".to_owned(),
                 rows_max: 1,
@@ -86,13 +86,13 @@ async fn with_a_bell_and_a_claim(db: &Db, times: usize) -> Result<Vec<f64>> {
                 only: None,
             };
             let leases = claimer.claim(1, &[limit], 0).await;
-            (doorbell, leases, Instant::now())
+            (listener, leases, Instant::now())
         });
         tokio::time::sleep(Duration::from_millis(60)).await;
         enqueue(db, "mock", &format!("i{n}"), 1).await?;
         let committed = Instant::now();
         let (back, leases, at) = claiming.await?;
-        doorbell = back;
+        listener = back;
         leases?.first().context("a payment")?;
         samples.push(at.saturating_duration_since(committed).as_secs_f64() * 1e3);
     }

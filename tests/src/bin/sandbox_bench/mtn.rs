@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use form::Meaning;
 use harness::mtn_client::MtnClient;
 use harness::rail_run::{payment, rail_file, rails_folder};
-use payment::{Instruction, Origin};
+use payment::{Instruction, PaymentIds};
 use rail::definition::Definition;
 use rail::{Loaded, Sandbox, SandboxOptions, Task};
 use rail_simulators::{Name, Simulator, SimulatorOptions};
@@ -53,12 +53,12 @@ pub(crate) fn run(calls: usize) -> Result<()> {
 }
 
 fn new_payment() -> Result<Arc<Instruction>> {
-    let origin = Origin {
+    let ids = PaymentIds {
         outbox_id: Uuid::now_v7(),
         instruction_id: "i".to_owned(),
         participant_id: "p".to_owned(),
         sequence_id: 1,
     };
-    let instruction = Instruction::read(origin, &payment(Name::Mtn, "10.50").to_string(), 1);
+    let instruction = Instruction::read(ids, &payment(Name::Mtn, "10.50").to_string(), 1);
     Ok(Arc::new(instruction.map_err(|violations| anyhow::anyhow!("{violations:?}"))?))
 }

@@ -180,7 +180,7 @@ pub(super) fn check(root: &Element) -> Result<(), String> {
     match root.namespace.as_deref().filter(|_| root.name == "Document") {
         Some(NAMESPACE) => follow(root, &DOCUMENT, "Document")?,
         Some(NAMESPACE_03) => follow(&as_09(root)?, &DOCUMENT, "Document")?,
-        _ => return Err(format!("the root is no Document of {NAMESPACE} or {NAMESPACE_03}")),
+        _ => return Err(format!("the root is not a Document of {NAMESPACE} or {NAMESPACE_03}")),
     }
     sums(root)
 }

@@ -4,7 +4,7 @@ use clap::Args;
 
 /// Who acts, and why; kept with the act for ever.
 #[derive(Debug, Args)]
-pub(super) struct Signature {
+pub(super) struct ActReason {
     /// Who acts.
     #[arg(long, env = "USER")]
     pub(super) by: String,

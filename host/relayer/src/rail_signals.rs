@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use form::{Meaning, Operation};
 
-use crate::breaker_state::Sign;
+use crate::breaker_state::RailSignal;
 use crate::host::Host;
 use crate::lane::Lane;
 use crate::refusals::RailRefusal;
@@ -18,11 +18,11 @@ use verdict::error_code::ErrorCode;
 use verdict::outcome::{CompletionState, Outcome};
 
 /// What a decision says about the rail, if anything.
-pub(crate) fn sign(decision: &Decision, instruction: &Instruction) -> Option<Sign> {
+pub(crate) fn sign(decision: &Decision, instruction: &Instruction) -> Option<RailSignal> {
     let asked_for = decision.retry_after_seconds.filter(|_| decision.rail_waits);
     match (decision.class, decision.error_code) {
         _ if decision.opens_breaker || decision.rail_waits => {
-            Some(Sign::Hold(asked_for.map(|seconds| Duration::from_secs(seconds.into()))))
+            Some(RailSignal::Hold(asked_for.map(|seconds| Duration::from_secs(seconds.into()))))
         }
         // What an adapter refuses by itself costs a payment, like the rail's no. A run of such refusals opens the breaker, a
         // single one says nothing.
@@ -31,15 +31,15 @@ pub(crate) fn sign(decision: &Decision, instruction: &Instruction) -> Option<Sig
             Some(code @ (ErrorCode::RailDeclined | ErrorCode::InvalidPayload | ErrorCode::RefusedLocally)),
         ) if !faults::is_left_out(Guard::RefusalsTrip) => {
             let code = decision.rail_code.as_deref().unwrap_or(code.as_str());
-            let (destination, participant) = (&instruction.destination, &instruction.origin.participant_id);
-            Some(Sign::Refused(RailRefusal::new(code, destination, participant)))
+            let (destination, participant) = (&instruction.destination, &instruction.ids.participant_id);
+            Some(RailSignal::Refused(RailRefusal::new(code, destination, participant)))
         }
         // A veto costs its payment a question and the rail nothing.
         (_, Some(ErrorCode::InvalidPayload | ErrorCode::RefusedLocally | ErrorCode::AdapterVeto)) => None,
-        (Class::Unknown | Class::Retryable, _) => Some(Sign::Bad),
+        (Class::Unknown | Class::Retryable, _) => Some(RailSignal::Bad),
         (Class::Pending | Class::NotFound, _) if decision.of_a_question => None,
-        (Class::Pending, _) => Some(Sign::Accepted),
-        _ => Some(Sign::Good),
+        (Class::Pending, _) => Some(RailSignal::Accepted),
+        _ => Some(RailSignal::Good),
     }
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn heed_late(host: &Arc<Host>, lane: &Lane, loaded: &Loaded, outcome:
         stop_rail(host, &lane.rail.name, &format!("the rail says {code}"));
     }
     if of_code(Meaning::Hold) || of_code(Meaning::Stop) {
-        lane.breaker.heard(Sign::Hold(None), &loaded.pace.breaker, Instant::now());
+        lane.breaker.heard(RailSignal::Hold(None), &loaded.pace.breaker, Instant::now());
     }
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn heed_denials(
             digest = %report.digest,
             "{}: {}: {why}", lane.rail.name, denied.rule.as_str()
         );
-        if lane.stops_for(denied.rule, report.digest, &instruction.origin.participant_id) {
+        if lane.stops_for(denied.rule, report.digest, &instruction.ids.participant_id) {
             let why = format!("its adapter {} did what it must not: {why}", report.digest);
             stop_rail(host, &lane.rail.name, &why);
         }

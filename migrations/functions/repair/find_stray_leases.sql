@@ -1,4 +1,4 @@
-create or replace function symphony.sweep_leases(p_worker_id text, p_from_page int, p_pages int) returns int
+create or replace function symphony.find_stray_leases(p_worker_id text, p_from_page int, p_pages int) returns int
   language plpgsql security definer
   set search_path = pg_catalog, symphony, pg_temp
   -- The range of pages is to be read by a TID range scan: the other ways would read all of the queue.
@@ -41,8 +41,8 @@ begin
 end
 $$;
 
-comment on function symphony.sweep_leases(text, int, int) is
+comment on function symphony.find_stray_leases(text, int, int) is
   'Reads a number of pages of the queue, from a given page on, for leases that ran out and stand in no claim. Each gets a row among the claims, so that repair and claim find it. Answers with the next page, 0 at the end. To be called again and again, slowly.';
 
-grant execute on function symphony.sweep_leases(text, int, int)
+grant execute on function symphony.find_stray_leases(text, int, int)
   to symphony_executor;

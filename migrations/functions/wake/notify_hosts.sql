@@ -1,4 +1,4 @@
-create or replace function symphony.ring() returns void
+create or replace function symphony.notify_hosts() returns void
   language plpgsql
   set search_path = pg_catalog, symphony, pg_temp
   as $$
@@ -14,5 +14,5 @@ begin
 end
 $$;
 
-comment on function symphony.ring() is
+comment on function symphony.notify_hosts() is
   'Notifies the hosts, only while one of them sleeps: a NOTIFY takes a lock of the whole database at commit and halves the rate of many writers. Silent where the caller said "set local symphony.will_prepare = on": then the next poll finds the payment.';
