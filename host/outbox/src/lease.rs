@@ -27,12 +27,12 @@ pub struct Lease {
     #[sqlx(json)]
     pub payload: Private<Box<RawValue>>,
     pub attempt_count: i32,
-    /// Due from then on. The highest of payments that were never tried is the `after` of claims to come.
+    /// When the payment is due. The latest of payments that were never tried is the `after` of later claims.
     pub next_attempt_at: DateTime<Utc>,
     pub created_at: DateTime<Utc>,
     pub claimed_at: DateTime<Utc>,
     pub lease_token: Uuid,
-    /// By the database's clock. A holder measures its own time from before it sent the claim.
+    /// When the lease ends, by the database's clock. A holder measures its own time from before it sent the claim.
     pub lease_expires_at: DateTime<Utc>,
     /// The money may have moved already: ask, do not send.
     pub unsettled: bool,

@@ -39,14 +39,14 @@ pub(super) struct Call<'c> {
     pub payment: Arc<Instruction>,
     keeper: &'c dyn CaptureStore,
     pub captured: BTreeMap<String, String>,
-    /// Those of the last step.
+    /// Values captured in the last step, before they are kept.
     fresh: BTreeMap<String, String>,
     pub request_digest: Option<Digest>,
     pub reply_digest: Option<Digest>,
-    /// The last one. It is the host's alone then.
+    /// The last reply holds a secret: the adapter does not get it.
     pub reply_holds_secret: bool,
     pub recorded: Vec<RecordedExchange>,
-    /// Over the tokens that its requests carried, of which there may be newer ones by now.
+    /// One for each token that the requests carried. By now there may be newer tokens.
     pub secret_filters: Vec<Arc<SecretFilter>>,
     /// What the host read last, while the adapter is asked about it.
     reading: Option<Reading>,

@@ -38,10 +38,11 @@ pub struct CallReport {
     pub digest: Digest,
     /// The rail file by which it was written and read.
     pub rail_digest: Digest,
-    /// Of the last request of the operation and the reply to it, without secrets.
+    /// SHA-256 of the last request of the operation, without secrets.
     pub request_digest: Option<Digest>,
+    /// SHA-256 of the reply to it, without secrets.
     pub reply_digest: Option<Digest>,
-    /// What was read in the last reply for later requests, and is not kept yet.
+    /// Values read in the last reply for later requests, which are not kept yet.
     pub captured: BTreeMap<String, String>,
     /// Each exchange but those that bring tokens, without secrets; only where the rail is recorded.
     pub recorded: Vec<RecordedExchange>,
@@ -54,9 +55,9 @@ pub struct CallReport {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedExchange {
     pub step: String,
-    /// With names in the place of secrets: first line, headers, an empty line, body. Of a mock there is none.
+    /// First line, headers, an empty line, body, with names in place of secrets. Empty for a mock.
     pub request: Vec<u8>,
-    /// As it came, but for secrets.
+    /// The reply as it came, without secrets.
     pub reply: Option<RecordedReply>,
 }
 

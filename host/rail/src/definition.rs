@@ -65,10 +65,10 @@ pub struct RailFile {
     pub idempotent: bool,
     /// Each payment is marked before its first byte leaves; required where the rail is not idempotent.
     pub hand_over_marks: bool,
-    /// Of a mock: false where it cannot be asked what became of a payment. A live rail has no `[query-status]` then.
+    /// For a mock only: false where it cannot be asked what became of a payment. A live rail leaves out `[query-status]` instead.
     #[serde(default = "yes")]
     pub status_query: bool,
-    /// A payment that is open for longer needs a look.
+    /// A payment that is open for longer stands on the review list.
     pub sla_seconds: Option<i32>,
     pub rate: Option<Rate>,
     #[serde(default)]
@@ -91,9 +91,9 @@ pub struct RailFile {
     pub base: Option<String>,
     /// In whose books payments stand; `base` where it is left out. It stays when the same provider moves to another address.
     pub provider: Option<String>,
-    /// Of the rail's day and time, for `{date}` and `{time}`.
+    /// The rail's offset from UTC, for `{date}` and `{time}`.
     pub utc_offset: Option<String>,
-    /// What it pays in.
+    /// The currencies that it pays in.
     #[serde(default)]
     pub currencies: Vec<String>,
     #[serde(default)]
@@ -118,7 +118,7 @@ pub struct RailFile {
     pub query_status: OperationFile,
     #[serde(default)]
     pub codes: CodeTable,
-    /// When it pays; at any time where there are none.
+    /// The hours in which it pays. Without them it pays at any time.
     pub hours: Option<HoursFile>,
     /// What is left to pay from, by currency.
     #[serde(default)]

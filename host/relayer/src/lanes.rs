@@ -21,7 +21,7 @@ impl Lanes {
         self.0.load().get(rail).cloned()
     }
 
-    /// By name.
+    /// The lanes by the names of their rails.
     pub(crate) fn all(&self) -> Arc<BTreeMap<String, Arc<Lane>>> {
         self.0.load_full()
     }

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use crate::presence::{Presence, Window};
 
-const NAP_MIN: Duration = Duration::from_millis(20);
+const WAIT_MIN: Duration = Duration::from_millis(20);
 /// Between two claims while more is due than may be taken.
-const NAP: Duration = Duration::from_millis(50);
-/// Payments often come in groups: the first claim after a find follows soon, the next ones after longer and longer naps.
-const NAP_FIRST: Duration = Duration::from_millis(2);
+const WAIT_MAX: Duration = Duration::from_millis(50);
+/// Payments often come in groups: the first claim after a find follows soon, the next ones after longer and longer waits.
+const WAIT_FIRST: Duration = Duration::from_millis(2);
 /// For this long after a find a host claims often, also where it gets notifications: a retry, a free slot and a promoted payment
 /// send none. Longer than a rate takes to allow one more.
 const AWAKE: Duration = Duration::from_millis(1100);
@@ -108,7 +108,7 @@ impl Rhythm {
             Event::Ready => self.claim(rails, now),
             Event::Looked { looked, notifications } => self.looked(looked, notifications, rails, now),
             Event::Failed => self.failed(),
-            Event::CannotWrite => Action::AwaitSlot(NAP),
+            Event::CannotWrite => Action::AwaitSlot(WAIT_MAX),
             Event::Told { presence, rails: told } => {
                 (self.presence, self.rails, self.told_at) = (presence, told, now);
                 self.after_telling(rails, now)
@@ -175,13 +175,15 @@ impl Rhythm {
         let is_notified = is_asleep && self.listens;
         let since_found = now.saturating_duration_since(self.found_at);
         match looked {
-            Looked::Found { more: false } if is_notified => Action::AwaitNotification(NAP_MIN.min(self.poll)),
+            Looked::Found { more: false } if is_notified => {
+                Action::AwaitNotification(WAIT_MIN.min(self.poll))
+            }
             Looked::Found { .. } => self.claim(rails, now),
-            Looked::NoRoom => Action::AwaitSlot(NAP),
+            Looked::NoRoom => Action::AwaitSlot(WAIT_MAX),
             Looked::NothingDue if is_asleep && since_found >= AWAKE => Action::AwaitDue(self.poll),
             Looked::NothingDue => {
-                let first = if is_notified { NAP_MIN } else { NAP_FIRST };
-                Action::AwaitNotification(self.poll.min((since_found / 2).clamp(first, NAP)))
+                let first = if is_notified { WAIT_MIN } else { WAIT_FIRST };
+                Action::AwaitNotification(self.poll.min((since_found / 2).clamp(first, WAIT_MAX)))
             }
         }
     }
@@ -236,7 +238,7 @@ mod tests {
         }
     }
 
-    fn nap(at_most_ms: u64) -> Action {
+    fn wait(at_most_ms: u64) -> Action {
         Action::AwaitNotification(Duration::from_millis(at_most_ms))
     }
 
@@ -249,33 +251,33 @@ mod tests {
 
     #[test]
     fn a_sleeping_host_that_found_all_waits_a_little_for_a_notification() {
-        assert_eq!(Driven::asleep(true).looked(FOUND), nap(20));
+        assert_eq!(Driven::asleep(true).looked(FOUND), wait(20));
         assert_eq!(Driven::asleep(true).looked(FOUND_MORE), Action::Claim, "more is due");
         assert_eq!(Driven::asleep(false).looked(FOUND), Action::Claim, "nobody would notify it");
     }
 
     #[test]
-    fn naps_grow_with_the_time_since_the_last_find_up_to_fifty_milliseconds() {
+    fn waits_grow_with_the_time_since_the_last_find_up_to_fifty_milliseconds() {
         let mut host = Driven::new(true);
         host.looked(FOUND);
-        let mut naps = Vec::new();
+        let mut waits = Vec::new();
         for since_ms in [0, 8, 40, 99] {
             host.now = host.rhythm.found_at + Duration::from_millis(since_ms);
-            naps.push(host.looked(Looked::NothingDue));
+            waits.push(host.looked(Looked::NothingDue));
         }
-        assert_eq!(naps, [nap(2), nap(4), nap(20), Action::AwaitNotification(99 * MILLISECOND / 2)]);
+        assert_eq!(waits, [wait(2), wait(4), wait(20), Action::AwaitNotification(99 * MILLISECOND / 2)]);
         let mut asleep = Driven::asleep(true);
         asleep.looked(FOUND);
-        assert_eq!(asleep.looked(Looked::NothingDue), nap(20), "a notification ends it sooner");
-        assert_eq!(asleep.after(Duration::from_millis(500)).looked(Looked::NothingDue), nap(50));
+        assert_eq!(asleep.looked(Looked::NothingDue), wait(20), "a notification ends it sooner");
+        assert_eq!(asleep.after(Duration::from_millis(500)).looked(Looked::NothingDue), wait(50));
     }
 
     #[test]
     fn no_wait_is_longer_than_the_poll() {
         let mut host = Driven::asleep(true);
         host.rhythm.poll = MILLISECOND;
-        assert_eq!(host.looked(FOUND), nap(1));
-        assert_eq!(host.looked(Looked::NothingDue), nap(1));
+        assert_eq!(host.looked(FOUND), wait(1));
+        assert_eq!(host.looked(Looked::NothingDue), wait(1));
         assert_eq!(host.after(AWAKE).looked(Looked::NothingDue), Action::AwaitDue(MILLISECOND));
     }
 
@@ -283,7 +285,7 @@ mod tests {
     fn a_sleeping_host_claims_often_for_a_while_after_a_find_and_then_waits_for_the_next_due_time() {
         let mut host = Driven::asleep(true);
         host.looked(FOUND);
-        assert_eq!(host.after(AWAKE - MILLISECOND).looked(Looked::NothingDue), nap(50));
+        assert_eq!(host.after(AWAKE - MILLISECOND).looked(Looked::NothingDue), wait(50));
         assert_eq!(host.after(MILLISECOND).looked(Looked::NothingDue), Action::AwaitDue(POLL));
     }
 
@@ -306,7 +308,7 @@ mod tests {
     #[test]
     fn without_room_it_waits_for_a_slot_asleep_or_awake() {
         for mut host in [Driven::new(true), Driven::asleep(true)] {
-            assert_eq!(host.looked(Looked::NoRoom), Action::AwaitSlot(NAP));
+            assert_eq!(host.looked(Looked::NoRoom), Action::AwaitSlot(WAIT_MAX));
         }
     }
 
@@ -314,7 +316,7 @@ mod tests {
     fn while_outcomes_cannot_be_written_it_waits_and_nothing_else_changes() {
         let mut host = Driven::new(true);
         assert_eq!(host.on(Event::Failed), Action::Pause(FAILED_PAUSE_FIRST));
-        assert_eq!(host.on(Event::CannotWrite), Action::AwaitSlot(NAP));
+        assert_eq!(host.on(Event::CannotWrite), Action::AwaitSlot(WAIT_MAX));
         assert_eq!(host.on(Event::Failed), Action::Pause(FAILED_PAUSE_FIRST * 2), "that was no answer");
     }
 
@@ -331,8 +333,8 @@ mod tests {
     #[test]
     fn it_falls_asleep_only_when_a_window_is_over_and_the_last_claim_found_nothing() {
         let mut host = Driven::new(true);
-        let nap = Action::AwaitNotification((WINDOW - MILLISECOND) / 2);
-        assert_eq!(host.after(WINDOW - MILLISECOND).looked(Looked::NothingDue), nap);
+        let wait = Action::AwaitNotification((WINDOW - MILLISECOND) / 2);
+        assert_eq!(host.after(WINDOW - MILLISECOND).looked(Looked::NothingDue), wait);
         assert_eq!(host.after(MILLISECOND).looked(Looked::NothingDue), Action::Tell(Presence::Asleep));
         let mut host = Driven::new(true);
         host.looked(Looked::NothingDue);
@@ -346,13 +348,13 @@ mod tests {
         host.on(notified(9));
         host.after(WINDOW);
         assert_eq!(host.on(notified(9)), Action::Tell(Presence::Awake), "together they are too many");
-        assert_eq!(host.told(Presence::Awake), Action::AwaitSlot(NAP));
+        assert_eq!(host.told(Presence::Awake), Action::AwaitSlot(WAIT_MAX));
     }
 
     #[test]
     fn a_host_that_cannot_be_notified_says_awake_as_soon_as_it_finds_something() {
         assert_eq!(Driven::asleep(false).after(WINDOW).looked(FOUND), Action::Tell(Presence::Awake));
-        assert_eq!(Driven::asleep(true).after(WINDOW).looked(FOUND), nap(20));
+        assert_eq!(Driven::asleep(true).after(WINDOW).looked(FOUND), wait(20));
     }
 
     #[test]

@@ -74,18 +74,18 @@ pub struct Outcome {
     pub retry_delay_seconds: Option<f64>,
     /// What was read for later requests of the payment.
     pub captured: Option<Value>,
-    /// Of its key, on a rail that names a payment by that when it calls back.
+    /// The first characters of the rail key, on a rail whose callbacks name a payment by it.
     pub key_prefix: Option<String>,
     /// What it was judged by. Empty until the host that made the call fills it in.
     pub proof: Provenance,
 }
 
-/// By what, and from what, an outcome was judged.
+/// The component, file and messages from which an outcome was judged.
 #[derive(Clone, Debug, Default)]
 pub struct Provenance {
-    /// Of the component that spoke.
+    /// SHA-256 of the component.
     pub adapter_digest: Option<[u8; 32]>,
-    /// Of the rail file.
+    /// SHA-256 of the rail file.
     pub rail_digest: Option<[u8; 32]>,
     /// SHA-256 of the last request of the operation, with a name in the place of each secret.
     pub request_digest: Option<[u8; 32]>,
@@ -93,7 +93,7 @@ pub struct Provenance {
     pub reply_digest: Option<[u8; 32]>,
     /// What the host saw of each request.
     pub witness: Option<String>,
-    /// What it read in the reply.
+    /// What the host read in the reply.
     pub facts: Option<Value>,
 }
 

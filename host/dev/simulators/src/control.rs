@@ -1,4 +1,4 @@
-//! The pages under `/_sim/`, for whoever directs the play: scripts, tokens and the ledger.
+//! The pages under `/_sim/`, for tests and people: scripts, tokens and the ledger.
 //!
 //! | request | what |
 //! |---|---|
