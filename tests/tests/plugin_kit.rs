@@ -450,6 +450,9 @@ async fn a_pair_that_judges_a_recorded_exchange_otherwise_is_not_loaded() {
             .contains("reaches another verdict on a recorded exchange than the approved one: asked_refused: found pending"),
         "{refused}"
     );
+    rig.put_rail("honest", &guest("pays_and_tells"), |text| format!("exchanges = \"nowhere\"\n{text}"));
+    let refused = rig.load_rails(rules).await.expect_err("there are none").to_string();
+    assert!(refused.contains("exchanges: ") && refused.contains("nowhere cannot be read"), "{refused}");
     rig.put_rail("honest", &guest("reads_opposite"), |text| format!("{place}{text}"));
     let refused = rig.load_rails(rules).await.expect_err("it brakes every verdict").to_string();
     assert!(

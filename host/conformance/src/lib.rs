@@ -75,7 +75,7 @@ pub async fn run(
 pub fn examine<'e>(sandbox: &'e Sandbox, definition: &'e Definition) -> BoxFuture<'e, Result<(), LoadError>> {
     Box::pin(async move {
         let Some(place) = &definition.file.exchanges else { return Ok(()) };
-        let cases = Case::load_all(&definition.path(place)).map_err(LoadError::Judged)?;
+        let cases = Case::load_all(&definition.path(place)).map_err(LoadError::Exchanges)?;
         let replay = Arc::new(ReplayedExchanges::default());
         let loaded = Loaded::offline(sandbox, definition, replay.clone()).await?;
         for case in cases {

@@ -45,6 +45,8 @@ pub enum LoadError {
     CompileSize(u64),
     #[error("does not fit its contract: {0}")]
     Mismatch(String),
+    #[error("exchanges: {0}")]
+    Exchanges(String),
     #[error("reaches another verdict on a recorded exchange than the approved one: {0}")]
     Judged(String),
     #[error("component {0} is revoked")]

@@ -46,6 +46,25 @@ impl<'a> Visit<'a> for Long {
     }
 }
 
+/// One that nobody declares is not compiled, and its tests do not run.
+#[test]
+fn each_file_of_a_test_target_is_declared() {
+    let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let mut forgotten = Vec::new();
+    for target in fs::read_dir(targets).expect("targets").map(|entry| entry.expect("an entry").path()) {
+        let mut files = Vec::new();
+        if target.is_dir() {
+            sources(&target, &mut files);
+        }
+        let all: String = files.iter().map(|path| fs::read_to_string(path).expect("a source")).collect();
+        forgotten.extend(files.into_iter().filter(|path| {
+            let name = path.file_stem().expect("a name").to_string_lossy();
+            name != "main" && name != "mod" && !all.contains(&format!("mod {name};"))
+        }));
+    }
+    assert_eq!(forgotten, Vec::<PathBuf>::new());
+}
+
 #[test]
 fn files_and_functions_fit_where_one_reads_them() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

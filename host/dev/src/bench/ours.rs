@@ -245,7 +245,8 @@ mod tests {
 
     #[test]
     fn the_address_ends_where_the_sentence_goes_on() {
-        let said = "BenchHost h serves mock; ready after 12 ms; pages on http://127.0.0.1:4567. SIGTERM or Ctrl-C drains";
+        let said =
+            "Host h serves mock; ready after 12 ms; pages on http://127.0.0.1:4567. SIGTERM or Ctrl-C drains";
         assert_eq!(pages(said), Some(SocketAddr::from(([127, 0, 0, 1], 4567))));
         assert_eq!(pages("Host h serves mock; ready after 12 ms. SIGTERM"), None);
     }
