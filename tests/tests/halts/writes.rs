@@ -74,9 +74,10 @@ async fn a_completion_that_was_replaced_by_one_that_fails_costs_no_outcome() {
 async fn what_a_draining_host_cannot_write_as_an_outcome_it_leaves_as_a_late_answer() {
     let db = Db::fresh(Pg::V18).await;
     let mut owner = db.connect(DbUser::Superuser).await;
+    let host = Process::serving_with(&db, RAIL, "drain_seconds = 1\n");
+    host.until_page("/readyz", |text| text == "ready\n").await;
     run(&mut owner, &format!("revoke execute on {COMPLETE} from symphony_executor")).await;
     enqueue(&db, &vec![pay("1.00"); 10]).await;
-    let host = Process::serving_with(&db, RAIL, "drain_seconds = 1\n");
     // The rail has answered all of them.
     let calls = r#"plugin_call_seconds_count{rail="mock"}"#;
     host.until_page("/metrics", |text| value(text, calls) == 10.0).await;
