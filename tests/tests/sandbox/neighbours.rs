@@ -92,9 +92,13 @@ async fn adapters_that_loop_trap_bloat_and_lie_break_nothing_but_themselves() {
         "select count(*) from symphony.payment_outbox_attempts where rail_type = '{HONEST}' and state = 'DISPATCHED'"
     );
     let mut seen = BTreeSet::new();
-    while scalar::<i64>(&mut owner, &paid).await < EACH as i64 {
-        assert!(began.elapsed() < PATIENCE, "the honest rail is held up");
+    loop {
+        // Once at least, however quick the honest rail is.
         seen.insert(page(pages.number, "/readyz").await);
+        if scalar::<i64>(&mut owner, &paid).await == EACH as i64 {
+            break;
+        }
+        assert!(began.elapsed() < PATIENCE, "the honest rail is held up");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), [Some("HTTP/1.1 200 OK".to_owned())]);
