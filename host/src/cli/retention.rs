@@ -120,7 +120,7 @@ async fn export(retention: &Retention, month: &Month, folder: &Path) -> anyhow::
     }
     progress.finish_and_clear();
     let sha256 = hex::encode(digest.finalize());
-    keep_strange_export(&path, &[Some(&sha256), month.exported_sha256.as_ref()])?;
+    refuse_unknown_export(&path, &[Some(&sha256), month.exported_sha256.as_ref()])?;
     // On disk under its final name before the database hears of it.
     file.into_inner().map_err(|error| error.into_error())?.sync_all()?;
     fs::rename(&partial, &path)?;
@@ -131,7 +131,7 @@ async fn export(retention: &Retention, month: &Month, folder: &Path) -> anyhow::
 }
 
 /// Another outbox may export into the same folder. What it wrote is all that is left of its month.
-fn keep_strange_export(path: &Path, ours: &[Option<&String>]) -> anyhow::Result<()> {
+fn refuse_unknown_export(path: &Path, ours: &[Option<&String>]) -> anyhow::Result<()> {
     let mut there = match File::open(path) {
         Ok(there) => BufReader::with_capacity(1 << 20, there),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
